@@ -1,0 +1,44 @@
+# Two commands do everything on a machine with Python 3.11 or newer and make: `make demo` and `make test`.
+# PYTHON chooses the interpreter, for example `make test PYTHON=python3.12`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+STAMPS := $(VENV)/.stamps
+
+.PHONY: demo test lint benchmark clean
+
+demo: $(STAMPS)/core
+	$(BIN)/allfocus demo --output demo --overwrite
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+lint: $(STAMPS)/all
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo > $(STAMPS)/lint-imports.txt || (cat $(STAMPS)/lint-imports.txt; false)
+
+benchmark: $(STAMPS)/all
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+
+# A stamp says that an installation has happened; it is renewed when what is to be installed changes.
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit("allfocus needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+$(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e .
+	@touch $@
+
+$(STAMPS)/all: $(STAMPS)/venv pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e '.[train,dev]'
+	@touch $@ $(STAMPS)/core

@@ -1,0 +1,96 @@
+"""Turns a stack of partly focused pictures into one that is sharp everywhere.
+
+The names below are the public interface; each is loaded when it is first used, so ``import allfocus`` is quick and
+brings in no numerical library.
+
+Example:
+    >>> import allfocus
+    >>> scene = allfocus.render_scene("desk", frames=3, size=(64, 80))
+    >>> allfocus.fuse(scene.frames, method="average").image.shape
+    (64, 80, 3)
+"""
+
+from typing import TYPE_CHECKING
+
+from allfocus.errors import AllfocusError, InputError, MissingDependencyError, OutputError
+
+if TYPE_CHECKING:
+    from allfocus.fusion.methods import FusionResult, fuse, list_methods
+    from allfocus.images.image import Image, ImageStack
+    from allfocus.images.reading import read_image, read_stack
+    from allfocus.images.writing import write_image
+    from allfocus.metrics.catalogue import score
+    from allfocus.network.onnx_export import export_onnx
+    from allfocus.pipeline import fuse_files
+    from allfocus.scenes.rendering import render_scene
+    from allfocus.training.recipe import read_recipe
+    from allfocus.training.train import train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AllfocusError",
+    "FusionResult",
+    "Image",
+    "ImageStack",
+    "InputError",
+    "MissingDependencyError",
+    "OutputError",
+    "__version__",
+    "export_onnx",
+    "fuse",
+    "fuse_files",
+    "list_methods",
+    "read_image",
+    "read_recipe",
+    "read_stack",
+    "render_scene",
+    "score",
+    "train",
+    "write_image",
+]
+
+_MODULES = {
+    "FusionResult": "allfocus.fusion.methods",
+    "Image": "allfocus.images.image",
+    "ImageStack": "allfocus.images.image",
+    "export_onnx": "allfocus.network.onnx_export",
+    "fuse": "allfocus.fusion.methods",
+    "fuse_files": "allfocus.pipeline",
+    "list_methods": "allfocus.fusion.methods",
+    "read_image": "allfocus.images.reading",
+    "read_recipe": "allfocus.training.recipe",
+    "read_stack": "allfocus.images.reading",
+    "render_scene": "allfocus.scenes.rendering",
+    "score": "allfocus.metrics.catalogue",
+    "train": "allfocus.training.train",
+    "write_image": "allfocus.images.writing",
+}
+"""Where each public name is defined."""
+
+_EXTRAS = {"torch": "train", "safetensors": "train", "onnx": "train", "onnxscript": "train"}
+"""The extra that brings each optional package."""
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name the first time it is used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'allfocus' has no attribute {name!r}")
+    from importlib import import_module
+
+    try:
+        value: object = getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise MissingDependencyError(
+            f"allfocus.{name} needs {error.name}, which is not installed: pip install 'allfocus[{extra}]'"
+        ) from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

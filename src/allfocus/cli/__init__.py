@@ -1,0 +1,1 @@
+"""The command line: each command parses, calls public functions, and prints."""

@@ -1,0 +1,69 @@
+"""The ``allfocus`` command: the group of commands, and the one place where errors become exit codes.
+
+Exit codes: 0 done; 2 wrong usage or bad input; 1 anything else; 130 interrupted. Errors are one line on stderr.
+"""
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from allfocus import __version__
+from allfocus.cli.demo_command import demo
+from allfocus.cli.export_command import export
+from allfocus.cli.fuse_command import fuse
+from allfocus.cli.methods_command import methods
+from allfocus.cli.metrics_command import metrics
+from allfocus.cli.scene_command import scene
+from allfocus.cli.score_command import score
+from allfocus.cli.train_command import train
+from allfocus.errors import AllfocusError
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report a command stopped with Ctrl-C."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="allfocus")
+def allfocus() -> None:
+    """Turn a stack of partly focused pictures into one that is sharp everywhere."""
+
+
+for command in (fuse, demo, scene, methods, metrics, score, train, export):
+    allfocus.add_command(command)
+
+
+def main() -> None:
+    """Run the command with the arguments of this process and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of ``allfocus`` with these arguments; what it has to say goes to stdout and stderr."""
+    # Without a handler, Python would print what libraries log about odd files between our own lines.
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())
+    try:
+        result = allfocus.main(args=list(arguments), prog_name="allfocus", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "allfocus"
+        return _fail(f"{error.format_message()} (see {where} --help)", 2)
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except AllfocusError as error:
+        return _fail(str(error), error.exit_code)
+    except Exception as error:
+        if os.environ.get("ALLFOCUS_TRACEBACK"):
+            traceback.print_exc()
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return _fail(f"unexpected {text} (set ALLFOCUS_TRACEBACK=1 to see where, and please report it)", 1)
+
+
+def _fail(message: str, exit_code: int) -> int:
+    click.echo("allfocus: " + " ".join(message.split()), err=True)
+    return exit_code

@@ -1,0 +1,31 @@
+"""``allfocus metrics``: what can be measured."""
+
+import click
+
+from allfocus.cli.printing import json_option, print_json, print_table
+
+
+@click.command(short_help="List the metrics.")
+@json_option
+def metrics(as_json: bool) -> None:
+    """List the metrics with direction, range, paper and known pathologies."""
+    from allfocus.metrics.catalogue import METRICS
+
+    if as_json:
+        names = ("name", "full_name", "direction", "lowest", "highest", "needs_reference", "paper", "pathologies")
+        print_json({"metrics": [{name: getattr(metric, name) for name in names} for metric in METRICS.values()]})
+        return
+    print_table(
+        ["metric", "stands for", "better", "range", "paper", "how it misleads"],
+        [
+            [
+                metric.name,
+                metric.full_name + (" (needs the truth)" if metric.needs_reference else ""),
+                metric.direction,
+                f"{metric.lowest:g} to {metric.highest:g}",
+                metric.paper,
+                metric.pathologies,
+            ]
+            for metric in METRICS.values()
+        ],
+    )

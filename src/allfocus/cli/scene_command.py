@@ -1,0 +1,121 @@
+"""``allfocus scene``: a synthetic stack with its truth."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allfocus.cli.printing import json_option, overwrite_option, print_json
+
+if TYPE_CHECKING:
+    from allfocus.scenes.rendering import Scene
+
+
+def parse_size(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
+    """(height, width) of a text like 640x480."""
+    width, _, height = value.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise click.BadParameter(f"{value!r} is no size; write it like 640x480", context, parameter)
+    return int(height), int(width)
+
+
+@click.command(short_help="Render a synthetic stack with its truth.")
+@click.argument("name")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write into.")
+@click.option("--frames", type=int, default=8, show_default=True, help="Number of frames.")
+@click.option("--size", callback=parse_size, default="640x480", show_default=True, help="Width x height in pixels.")
+@click.option("--aperture", type=float, help="Strength of the blur; the scene's own by default.")
+@click.option("--focus", "focus_distances", type=float, multiple=True, help="Distance of focus of a frame; repeat it.")
+@click.option("--breathing", type=float, default=0.0, help="Growth of the picture per frame; 0.002 is 0.2 %.")
+@click.option("--shake", type=float, default=0.0, help="Largest shift of a frame in pixels.")
+@click.option("--noise", type=float, default=0.0, help="Standard deviation at mid-grey; 0..1 is black to white.")
+@click.option("--exposure", type=float, default=0.0, help="Largest difference of brightness in stops.")
+@click.option("--bit-depth", type=click.Choice(["8", "16"]), default="8", show_default=True, help="Of the pictures.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@overwrite_option
+@json_option
+def scene(
+    name: str,
+    output: Path,
+    frames: int,
+    size: tuple[int, int],
+    aperture: float | None,
+    focus_distances: tuple[float, ...],
+    breathing: float,
+    shake: float,
+    noise: float,
+    exposure: float,
+    bit_depth: str,
+    seed: int,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Render the scene NAME as a focus stack, with the exact picture that is sharp everywhere.
+
+    Writes frames/frame_00.png ..., truth.png, depth.png (16 bit, near black, far white) and scene.json.
+    """
+    import allfocus
+
+    rendered = allfocus.render_scene(
+        name,
+        frames=frames,
+        size=size,
+        aperture=aperture,
+        focus_distances=focus_distances or None,
+        breathing=breathing,
+        shake=shake,
+        noise=noise,
+        exposure=exposure,
+        bit_depth=int(bit_depth),
+        seed=seed,
+    )
+    write_scene(rendered, output, overwrite=overwrite)
+    if as_json:
+        print_json(describe_scene(rendered) | {"folder": output})
+    else:
+        click.echo(f"{output}: {len(rendered.frames)} frames of {name!r} in frames/, truth.png, depth.png, scene.json")
+
+
+def write_scene(rendered: "Scene", folder: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write a stack with its truth, depth and description; the paths of the frames come back.
+
+    The frames have a folder of their own, so that fusing the folder does not take the truth for a frame.
+    """
+    import numpy as np
+
+    from allfocus.errors import OutputError
+    from allfocus.images.image import Image
+    from allfocus.images.writing import check_output, replace_file, write_image
+
+    try:
+        (folder / "frames").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
+    paths = [folder / "frames" / f"frame_{number:02d}.png" for number in range(len(rendered.frames))]
+    for path in [*paths, folder / "truth.png", folder / "depth.png"]:
+        check_output(path, overwrite=overwrite)
+    check_output(folder / "scene.json", overwrite=overwrite, picture=False)
+    for path, frame in zip(paths, rendered.frames, strict=True):
+        write_image(Image(frame, bit_depth=rendered.bit_depth), path, overwrite=overwrite)
+    write_image(Image(rendered.truth, bit_depth=rendered.bit_depth), folder / "truth.png", overwrite=overwrite)
+    near, far = float(rendered.depth.min()), float(rendered.depth.max())
+    depth = (rendered.depth - near) / np.float32(max(far - near, 1e-9))
+    write_image(Image(depth, bit_depth=16), folder / "depth.png", overwrite=overwrite)
+    description = json.dumps(describe_scene(rendered), indent=2) + "\n"
+    replace_file(folder / "scene.json", description.encode(), overwrite=overwrite)
+    return paths
+
+
+def describe_scene(rendered: "Scene") -> dict[str, Any]:
+    """What scene.json holds: how the stack was rendered, and what is known about each frame."""
+    return {
+        "name": rendered.name,
+        "bit_depth": rendered.bit_depth,
+        "options": rendered.options,
+        "focus_distances": rendered.focus_distances,
+        "exposures": rendered.exposures,
+        "transforms": [transform.tolist() for transform in rendered.transforms],
+        "depth_black": float(rendered.depth.min()),
+        "depth_white": float(rendered.depth.max()),
+    }

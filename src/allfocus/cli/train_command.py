@@ -1,0 +1,54 @@
+"""``allfocus train``: photos -> a trained network."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allfocus.cli.printing import device_option
+
+if TYPE_CHECKING:
+    from allfocus.training.train import TrainingProgress
+
+
+@click.command(short_help="Train a network on ordinary photos.")
+@click.argument("photos", type=click.Path(path_type=Path))
+@click.option("--recipe", type=click.Path(path_type=Path), required=True, help="The TOML file that describes the run.")
+@click.option("-o", "--output", "run", type=click.Path(path_type=Path), required=True, help="The folder of the run.")
+@click.option("--resume", is_flag=True, help="Go on where a stopped run left off.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; repeat it.")
+@click.option("--stop-after", type=float, metavar="SECONDS", help="Stop then, with a checkpoint to resume from.")
+@device_option
+def train(
+    photos: Path,
+    recipe: Path,
+    run: Path,
+    resume: bool,
+    overrides: tuple[str, ...],
+    stop_after: float | None,
+    device: str,
+) -> None:
+    """Train a network on the folder PHOTOS of ordinary, sharp photos."""
+    import allfocus
+
+    weights = allfocus.train(
+        photos,
+        run,
+        recipe=allfocus.read_recipe(recipe, overrides),
+        resume=resume,
+        progress=show_training,
+        device=None if device == "auto" else device,
+        stop_after_seconds=stop_after,
+    )
+    click.echo(str(weights))
+
+
+def show_training(progress: "TrainingProgress") -> None:
+    """Print how far a run is, as one line on stderr."""
+    hours, seconds = divmod(int(progress.seconds_left), 3600)
+    left = f"{hours}:{seconds // 60:02d}:{seconds % 60:02d}"
+    click.echo(
+        f"{progress.iteration}/{progress.iterations}  loss {progress.loss:.5f}  "
+        f"{progress.images_per_second:.1f} images/s  {left} left  {progress.message}".rstrip(),
+        err=True,
+    )

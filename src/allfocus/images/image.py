@@ -1,0 +1,149 @@
+"""A picture in memory, and a stack of them.
+
+Inside the library a picture is float32 RGB ``(H, W, 3)`` or one channel ``(H, W)`` in 0..1, in the file's own transfer
+curve. What the file said besides (bit depth, colour profile, EXIF) travels with it so that it can be written again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """One picture with what its file said about it.
+
+    Raises:
+        InputError: the pixels are not float32 of shape ``(H, W)`` or ``(H, W, 3)``.
+
+    Example:
+        >>> import numpy as np
+        >>> image = Image(np.zeros((4, 6, 3), np.float32), bit_depth=16)
+        >>> image.width, image.height, image.is_colour
+        (6, 4, True)
+    """
+
+    pixels: NDArray[np.float32]
+    """``(H, W, 3)`` RGB or ``(H, W)`` grey, 0..1."""
+
+    bit_depth: int = 8
+    """Bits per channel in the file: 8, 16, or 32 for floating point."""
+
+    icc_profile: bytes | None = None
+    """The colour profile as stored in the file; None when there is none."""
+
+    exif: bytes | None = None
+    """The EXIF block, beginning with its TIFF header; its orientation is always 1, because it has been applied."""
+
+    path: Path | None = None
+    """The file it came from; None for a picture made in memory."""
+
+    page: int | None = None
+    """The page of a multi-page file, counted from 0; None for a file with one picture."""
+
+    notices: tuple[str, ...] = ()
+    """What was changed while reading (palette expanded, alpha left out ...), one sentence each."""
+
+    def __post_init__(self) -> None:
+        shape = self.pixels.shape
+        if self.pixels.dtype != np.float32 or not (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)):
+            raise InputError(
+                f"an Image holds float32 of shape (H, W) or (H, W, 3); found {self.pixels.dtype} of shape {shape}"
+            )
+        if self.bit_depth not in (8, 16, 32):
+            raise InputError(f"bit_depth is 8, 16 or 32; found {self.bit_depth}")
+
+    @property
+    def height(self) -> int:
+        """Rows of pixels."""
+        return int(self.pixels.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Columns of pixels."""
+        return int(self.pixels.shape[1])
+
+    @property
+    def is_colour(self) -> bool:
+        """True for RGB, False for one channel."""
+        return self.pixels.ndim == 3
+
+    @property
+    def name(self) -> str:
+        """How messages call this picture: its file name, with the page (from 1) for a multi-page file."""
+        file_name = self.path.name if self.path else "picture"
+        return file_name if self.page is None else f"{file_name} page {self.page + 1}"
+
+
+class ImageStack(Sequence[Image]):
+    """Two or more pictures of the same size, in the order of the stack.
+
+    Raises:
+        InputError: fewer than two pictures, or two that differ in size or in the number of channels (both are named).
+
+    Example:
+        >>> import numpy as np
+        >>> near, far = (Image(np.full((4, 6), value, np.float32)) for value in (0.25, 0.75))
+        >>> stack = ImageStack([near, far])
+        >>> len(stack), stack.frames[1][0, 0]
+        (2, np.float32(0.75))
+    """
+
+    def __init__(self, images: Sequence[Image]) -> None:
+        require_stack(images)
+        self._images = tuple(images)
+
+    @overload
+    def __getitem__(self, index: int) -> Image: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Image]: ...
+    def __getitem__(self, index: int | slice) -> Image | Sequence[Image]:
+        return self._images[index]
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __iter__(self) -> Iterator[Image]:
+        return iter(self._images)
+
+    @property
+    def frames(self) -> list[NDArray[np.float32]]:
+        """The pixels of each picture, ready for ``allfocus.fuse``."""
+        return [image.pixels for image in self._images]
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each picture."""
+        return [image.name for image in self._images]
+
+    @property
+    def bit_depth(self) -> int:
+        """The largest bit depth in the stack, so that nothing is lost when the result is written."""
+        return max(image.bit_depth for image in self._images)
+
+
+def require_stack(images: Sequence[Image]) -> None:
+    """Raise InputError unless the pictures can be fused: two or more, all of one size and one number of channels."""
+    if not images:
+        raise InputError("no frames: give at least two pictures of the same scene, a folder, or one multi-page TIFF")
+    if len(images) == 1:
+        raise InputError(f"only one frame ({images[0].name}): a stack needs at least two pictures of the same scene")
+    first = images[0]
+    for image in images[1:]:
+        if image.pixels.shape[:2] != first.pixels.shape[:2]:
+            raise InputError(
+                f"frames differ in size: {first.name} is {first.width}x{first.height}, "
+                f"{image.name} is {image.width}x{image.height}; all frames of a stack need the same size"
+            )
+        if image.is_colour != first.is_colour:
+            kinds = {True: "colour", False: "grey"}
+            raise InputError(
+                f"frames differ in channels: {first.name} is {kinds[first.is_colour]}, "
+                f"{image.name} is {kinds[image.is_colour]}; convert one of them"
+            )

@@ -1,0 +1,118 @@
+"""Low-pass filters for batches of pictures on any device: mean, Gaussian, disk and median, one kernel per sample."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+LARGEST_KERNEL = 31
+"""The paper draws kernel sizes from [3, 31]."""
+MARGIN = LARGEST_KERNEL // 2
+"""Pixels around a picture that a filter needs to see."""
+
+
+def mean_kernels(sizes: Tensor) -> Tensor:
+    """Returns box kernels (batch, 31, 31) that sum to 1, of the odd `sizes` (batch,)."""
+    distance = _offsets(sizes).abs()
+    inside = (distance <= (sizes[:, None] - 1) / 2).to(torch.float32)
+    return _normalised(inside[:, :, None] * inside[:, None, :])
+
+
+def gaussian_kernels(sizes: Tensor) -> Tensor:
+    """Returns Gaussian kernels (batch, 31, 31), cut to the odd `sizes`; sigma follows OpenCV's rule for a size."""
+    distance = _offsets(sizes)
+    sigma = 0.3 * ((sizes[:, None] - 1) * 0.5 - 1) + 0.8
+    profile = torch.exp(-0.5 * (distance / sigma) ** 2) * (distance.abs() <= (sizes[:, None] - 1) / 2)
+    return _normalised(profile[:, :, None] * profile[:, None, :])
+
+
+def disk_kernels(radii: Tensor) -> Tensor:
+    """Returns disks (batch, 31, 31) with a soft rim, the blur of a lens; a radius of 0 gives the identity."""
+    distance = _offsets(radii)
+    radius = torch.sqrt(distance[:, :, None] ** 2 + distance[:, None, :] ** 2)
+    # Below half a pixel a linear rim would leave the centre alone, so small radii fade into the identity.
+    return _normalised((radii[:, None, None] + 0.5 - radius).clamp(0.0, 1.0))
+
+
+def filter_pictures(pictures: Tensor, kernels: Tensor) -> Tensor:
+    """Returns the pictures filtered without padding, so MARGIN pixels smaller on each side.
+
+    Args:
+        pictures: (batch, channels, height, width).
+        kernels: (batch, 31, 31) gives (batch, channels, ...); (batch, n, 31, 31) gives (batch, n, channels, ...).
+    """
+    several = kernels.dim() == 4
+    stacked = kernels if several else kernels[:, None]
+    size = pictures.shape[-2:]
+    spectrum = torch.fft.rfft2(pictures)[:, None]
+    # The kernels are symmetric; placing them at the corner makes the first valid pixel land at (30, 30).
+    response = torch.fft.rfft2(stacked, s=(size[0], size[1]))[:, :, None]
+    filtered = torch.fft.irfft2(spectrum * response, s=(size[0], size[1]))
+    start = LARGEST_KERNEL - 1
+    valid = filtered[..., start:, start:]
+    return valid if several else valid[:, 0]
+
+
+def median_filter(pictures: Tensor, size: int) -> Tensor:
+    """Returns the median of each `size` x `size` window, MARGIN pixels smaller on each side than `pictures`."""
+    reach = size // 2
+    cut = MARGIN - reach
+    height, width = pictures.shape[-2] - 2 * MARGIN, pictures.shape[-1] - 2 * MARGIN
+    inner = pictures[..., cut : pictures.shape[-2] - cut, cut : pictures.shape[-1] - cut]
+    rows = []
+    # Row by row: all windows at once would need size^2 times the memory of the pictures.
+    step = max(1, 2**24 // (size * size * width * pictures.shape[0] * pictures.shape[1]))
+    for top in range(0, height, step):
+        strip = inner[..., top : min(top + step, height) + size - 1, :]
+        windows = strip.unfold(-2, size, 1).unfold(-2, size, 1).flatten(-2)
+        rows.append(windows.median(dim=-1).values)
+    return torch.cat(rows, dim=-2)
+
+
+def remap_borders(pictures: Tensor, modes: Tensor, sides: Tensor) -> Tensor:
+    """Returns the pictures with their outer MARGIN pixels replaced as other software pads before it filters.
+
+    Args:
+        pictures: (batch, channels, height, width) whose outer MARGIN pixels show what really lies there.
+        modes: (batch,) 0 keeps what lies there, 1 zeros, 2 repeats the last pixel, 3 mirrors.
+        sides: (batch, 4) booleans: top, bottom, left, right are treated.
+    """
+    height, width = pictures.shape[-2:]
+    rows, inside_rows = _border_coordinates(height, modes, sides[:, 0], sides[:, 1])
+    columns, inside_columns = _border_coordinates(width, modes, sides[:, 2], sides[:, 3])
+    rows = rows[:, None, :, None].expand(-1, pictures.shape[1], -1, width)
+    columns = columns[:, None, None, :].expand(-1, pictures.shape[1], height, -1)
+    moved = pictures.gather(2, rows).gather(3, columns)
+    zero = (modes == 1)[:, None, None] & ~(inside_rows[:, :, None] & inside_columns[:, None, :])
+    return moved * (~zero)[:, None]
+
+
+def _border_coordinates(size: int, modes: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns per sample the source coordinate (batch, size) of each coordinate, and which are not beyond the frame."""
+    position = torch.arange(size, device=modes.device)[None]
+    first, last = MARGIN, size - 1 - MARGIN
+    beyond = ((position < first) & low[:, None]) | ((position > last) & high[:, None])
+    beyond = beyond & (modes > 0)[:, None]
+    repeated = position.clamp(first, last)
+    mirrored = 2 * repeated - position
+    replacement = torch.where((modes == 3)[:, None], mirrored, repeated)
+    return torch.where(beyond, replacement, position), ~beyond
+
+
+def upsample_noise(
+    batch: int, fields: int, size: tuple[int, int], cell: int, generator: torch.Generator, device: torch.device
+) -> Tensor:
+    """Returns smooth random fields (batch, fields, height, width) whose features are about `cell` pixels wide."""
+    height, width = size
+    grid = (height // cell + 3, width // cell + 3)
+    noise = torch.randn(batch, fields, *grid, generator=generator, device=device)
+    large = functional.interpolate(noise, scale_factor=float(cell), mode="bicubic", align_corners=False)
+    return large[..., cell : cell + height, cell : cell + width]
+
+
+def _offsets(reference: Tensor) -> Tensor:
+    offsets = torch.arange(-MARGIN, MARGIN + 1, device=reference.device, dtype=torch.float32)
+    return offsets[None].expand(reference.shape[0], -1)
+
+
+def _normalised(kernels: Tensor) -> Tensor:
+    return kernels / kernels.sum((-2, -1), keepdim=True)

@@ -1,0 +1,133 @@
+"""Sharp photos for training: read once, kept as bytes on the device, crops drawn there in batches."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from allfocus.errors import InputError
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
+LARGEST_SIDE = 1024
+"""Larger photos are reduced: training crops are small, and reducing makes a photo sharper per pixel."""
+
+
+@dataclass
+class PhotoBank:
+    """All photos as one flat byte tensor (pixels, 3), with the place and size of each."""
+
+    pixels: Tensor
+    offsets: Tensor
+    heights: Tensor
+    widths: Tensor
+    smallest_side: int
+    """The smallest height or width of all photos: no crop may be larger."""
+    names: list[str]
+    skipped: list[str] = field(default_factory=list)
+    """Files that could not be used, each with the reason."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds the photos."""
+        return self.pixels.device
+
+    def crop(self, count: int, size: tuple[int, int], generator: torch.Generator) -> Tensor:
+        """Returns `count` random crops (count, 3, height, width), float32 in 0..1, flipped and transposed at random."""
+        device = self.device
+        chosen = torch.randint(len(self.names), (count,), generator=generator, device=device)
+        random = torch.rand(count, 2, generator=generator, device=device)
+        height, width = size
+        top = (random[:, 0] * (self.heights[chosen] - height + 1)).long()
+        left = (random[:, 1] * (self.widths[chosen] - width + 1)).long()
+        rows = top[:, None] + torch.arange(height, device=device)
+        columns = left[:, None] + torch.arange(width, device=device)
+        index = self.offsets[chosen, None, None] + rows[:, :, None] * self.widths[chosen, None, None]
+        crops = self.pixels[index + columns[:, None, :]].permute(0, 3, 1, 2).to(torch.float32) / 255.0
+        turns = torch.rand(count, 3, generator=generator, device=device) < 0.5
+        crops = torch.where(turns[:, 0, None, None, None], crops.flip(2), crops)
+        crops = torch.where(turns[:, 1, None, None, None], crops.flip(3), crops)
+        if height == width:
+            crops = torch.where(turns[:, 2, None, None, None], crops.transpose(2, 3), crops)
+        return crops
+
+
+def load_photos(
+    folder: Path,
+    *,
+    smallest_side: int,
+    licence_classes: Sequence[str] = (),
+    device: torch.device | str = "cpu",
+    part: tuple[int, int, bool] | None = None,
+) -> PhotoBank:
+    """Returns the usable photos below `folder`.
+
+    Args:
+        folder: pictures, searched recursively; a SOURCES.csv in it may give a `licence_class` per `file`.
+        smallest_side: photos smaller than this cannot give a crop and are skipped.
+        licence_classes: keep only these classes of SOURCES.csv; empty keeps all.
+        device: where the photos are kept.
+        part: (every, phase, inside): keep only the files whose place in the sorted list is (inside) or is not (not
+            inside) `phase` modulo `every`; this is how photos are held out for validation.
+
+    Raises:
+        InputError: the folder is missing or holds no usable photo; the message names the first reasons.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give a folder of sharp photos")
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    skipped: list[str] = []
+    if licence_classes:
+        paths = _keep_licences(folder, paths, licence_classes)
+    if part is not None:
+        every, phase, inside = part
+        paths = [path for place, path in enumerate(paths) if (place % every == phase) == inside]
+    arrays, names = [], []
+    for path in paths:
+        try:
+            array = _read_photo(path)
+        except (OSError, UnidentifiedImageError, ValueError, SyntaxError) as error:
+            skipped.append(f"{path.name}: {error}")
+            continue
+        if min(array.shape[:2]) < smallest_side:
+            skipped.append(f"{path.name}: {array.shape[1]}x{array.shape[0]} is smaller than {smallest_side} pixels")
+            continue
+        arrays.append(array)
+        names.append(path.name)
+    if not arrays:
+        reasons = "; ".join(skipped[:3]) or f"no file ends in {', '.join(SUFFIXES)}"
+        raise InputError(f"{folder}: no usable photo ({reasons})")
+    counts = torch.tensor([array.shape[0] * array.shape[1] for array in arrays])
+    return PhotoBank(
+        pixels=torch.from_numpy(np.concatenate([array.reshape(-1, 3) for array in arrays])).to(device),
+        offsets=(counts.cumsum(0) - counts).to(device),
+        heights=torch.tensor([array.shape[0] for array in arrays], device=device),
+        widths=torch.tensor([array.shape[1] for array in arrays], device=device),
+        smallest_side=min(min(array.shape[:2]) for array in arrays),
+        names=names,
+        skipped=skipped,
+    )
+
+
+def _keep_licences(folder: Path, paths: list[Path], licence_classes: Sequence[str]) -> list[Path]:
+    table = folder / "SOURCES.csv"
+    if not table.is_file():
+        raise InputError(
+            f"{folder}: licence classes {', '.join(licence_classes)} are wanted but there is no SOURCES.csv; "
+            "add one with columns file, licence_class, or set data.licence_classes=[]"
+        )
+    with table.open(newline="", encoding="utf-8") as lines:
+        classes = {row["file"]: row["licence_class"] for row in csv.DictReader(lines)}
+    return [path for path in paths if classes.get(path.name) in licence_classes]
+
+
+def _read_photo(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    with Image.open(path) as picture:
+        rgb = picture.convert("RGB")
+    if max(rgb.size) > LARGEST_SIDE:
+        rgb.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Image.Resampling.LANCZOS)
+    return np.asarray(rgb, dtype=np.uint8)

@@ -1,0 +1,211 @@
+"""A training run described in TOML: what network, which photos, how shuffled, how long."""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from allfocus.errors import InputError
+from allfocus.network.paper_network import PaperNetworkConfig
+from allfocus.network.stack_network import StackNetworkConfig
+from allfocus.training.samples import ShuffleRecipe
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """Which photos are used and how they are cut."""
+
+    licence_classes: tuple[str, ...] = ()
+    """Classes of SOURCES.csv to use; empty uses every photo."""
+    held_out_every: int = 18
+    """Every so-many-th photo is kept for validation only; 0 holds none out."""
+    crop: int = 128
+    """Side of a training crop in pixels, a multiple of 16."""
+    batch: int = 1
+    """Samples per iteration and process."""
+
+
+@dataclass(frozen=True)
+class OptimizerRecipe:
+    """How the weights are updated."""
+
+    iterations: int = 1_000_000
+    """Length of the run (paper: 1,000,000 with a batch of 1)."""
+    constant_share: float = 0.5
+    """Share of the iterations at the full learning rate; it then falls linearly to zero (paper: 0.5)."""
+    warm_up: int = 0
+    """Iterations over which the learning rate rises from zero."""
+    learning_rate: float = 1e-4
+    """Step size of Adam (paper: 0.0001)."""
+    gradient_clip: float = 1.0
+    """Largest norm of the gradient; 0 does not clip."""
+    label_share: float = 0.1
+    """Weight of the classification loss of the stack network."""
+    average: float = 0.0
+    """Decay per iteration of the running average of the weights (EMA); 0 keeps none."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Arithmetic of the convolutions and projections on a GPU; the scan is float32 always."""
+
+
+@dataclass(frozen=True)
+class LogRecipe:
+    """What a run writes on its way, counted in iterations."""
+
+    report_every: int = 50
+    """Progress and CSV rows; also how often the loss is checked to be a number."""
+    checkpoint_every: int = 1000
+    """The state from which the run can be resumed."""
+    validate_every: int = 2000
+    """Validation on held-out photos, and preview pictures; 0 does none."""
+    validation_samples: int = 32
+    """Samples per validation."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that defines a training run."""
+
+    network: Literal["ips", "ips-paper"] = "ips"
+    """Which network is trained."""
+    seed: int = 0
+    """Everything random follows from it."""
+    stack_network: StackNetworkConfig = field(default_factory=StackNetworkConfig)
+    """Sizes of `ips`."""
+    paper_network: PaperNetworkConfig = field(default_factory=PaperNetworkConfig)
+    """Sizes of `ips-paper`."""
+    data: DataRecipe = field(default_factory=DataRecipe)
+    """Photos."""
+    shuffle: ShuffleRecipe = field(default_factory=ShuffleRecipe)
+    """Inter-image shuffling."""
+    optimizer: OptimizerRecipe = field(default_factory=OptimizerRecipe)
+    """Optimisation."""
+    log: LogRecipe = field(default_factory=LogRecipe)
+    """Logs and checkpoints."""
+
+
+def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Returns the recipe in a TOML file, with ``section.key=value`` overrides applied.
+
+    A recipe may name another with ``base = "other.toml"`` (relative to itself) and then lists only what differs.
+
+    Raises:
+        InputError: the file is missing or broken, a key is unknown (the nearest valid one is named) or has the wrong type.
+    """
+    table = _read_table(path)
+    for override in overrides:
+        key, separator, value = override.partition("=")
+        if not separator:
+            raise InputError(f"--set {override}: write it as key=value, for example optimizer.iterations=1000")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value
+        _insert(table, key.split("."), parsed, where=f"--set {override}")
+    recipe: Recipe = _build(Recipe, table, str(path), "")
+    _check(recipe, str(path))
+    return recipe
+
+
+def learning_rate(recipe: Recipe, iteration: int) -> float:
+    """Returns the learning rate of an iteration: a warm-up, constant, then linear to zero (paper, section III-C)."""
+    optimizer = recipe.optimizer
+    constant = optimizer.constant_share * optimizer.iterations
+    fade = 1.0 if iteration < constant else (optimizer.iterations - iteration) / (optimizer.iterations - constant)
+    rise = min(1.0, (iteration + 1) / optimizer.warm_up) if optimizer.warm_up else 1.0
+    return optimizer.learning_rate * min(fade, rise)
+
+
+def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
+    """Returns the recipe that :func:`dataclasses.asdict` turned into `table`, as stored with a run."""
+    recipe: Recipe = _build(Recipe, table, "stored recipe", "")
+    return recipe
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as source:
+            table = tomllib.load(source)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the recipe ({error.strerror})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML ({error})") from error
+    base = table.pop("base", None)
+    if base is None:
+        return table
+    merged = _read_table(path.parent / base)
+    for key, value in table.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] |= value
+        else:
+            merged[key] = value
+    return merged
+
+
+def _insert(table: dict[str, Any], keys: list[str], value: Any, *, where: str) -> None:
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise InputError(f"{where}: {key} is a value, not a section")
+    table[keys[-1]] = value
+
+
+def _build(kind: Any, table: dict[str, Any], where: str, section: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    for key in table:
+        if key not in hints:
+            nearest = difflib.get_close_matches(key, hints, n=1, cutoff=0.0)
+            raise InputError(f"{where}: unknown key {section}{key}; did you mean {section}{nearest[0]}?")
+    values = {}
+    for key, value in table.items():
+        hint = hints[key]
+        if dataclasses.is_dataclass(hint):
+            if not isinstance(value, dict):
+                raise InputError(f"{where}: {section}{key} must be a section")
+            values[key] = _build(hint, value, where, f"{section}{key}.")
+        else:
+            values[key] = _convert(value, hint, f"{where}: {section}{key}")
+    return kind(**values)
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        if value not in typing.get_args(hint):
+            raise InputError(f"{where} = {value!r}; valid are {', '.join(map(str, typing.get_args(hint)))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{where} = {value!r}; expected a list")
+        return tuple(_convert(item, typing.get_args(hint)[0], where) for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, types.UnionType) or not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise InputError(f"{where} = {value!r}; expected {getattr(hint, '__name__', hint)}")
+    return value
+
+
+def _check(recipe: Recipe, where: str) -> None:
+    """Refuses combinations that could only fail later, in the middle of a run."""
+    shuffle = recipe.shuffle
+    if recipe.data.crop % 16 or recipe.data.crop < 32:
+        raise InputError(f"{where}: data.crop = {recipe.data.crop}; it must be a multiple of 16, 32 or more")
+    if not 3 <= shuffle.smallest_kernel <= shuffle.largest_kernel <= 31:
+        raise InputError(f"{where}: shuffle kernels must satisfy 3 <= smallest <= largest <= 31")
+    if not 0 <= shuffle.swap_probability <= 1:
+        raise InputError(f"{where}: shuffle.swap_probability = {shuffle.swap_probability}; it must be in 0..1")
+    known = ("mean", "gaussian", "disk", "median")
+    for name in shuffle.filters:
+        if name not in known:
+            raise InputError(f"{where}: shuffle.filters has {name!r}; valid are {', '.join(known)}")
+    if "median" in shuffle.filters and (len(shuffle.filters) > 1 or shuffle.mask == "multi-scale"):
+        raise InputError(f"{where}: the median filter can only be used alone, and not with mask = multi-scale")
+    paired = recipe.network == "ips-paper" or shuffle.mask != "multi-scale"
+    if paired and set(shuffle.sources) != {2}:
+        raise InputError(f"{where}: shuffle.sources = {list(shuffle.sources)}; ips-paper and pair masks take [2] only")
+    if min(shuffle.sources) < 2:
+        raise InputError(f"{where}: shuffle.sources must be 2 or more")

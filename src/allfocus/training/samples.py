@@ -1,0 +1,336 @@
+"""Batches for training: sharp crops, blurred, shuffled and treated as real pictures are, all on the device.
+
+A batch of the stack network mixes five kinds of samples (shares in :class:`ShuffleRecipe`):
+
+* ``pixel``: single pixels are shuffled, as in the paper.
+* ``blob``: whole regions are shuffled.
+* ``moved``: as blob, but each source is also shifted, turned and zoomed a little, as in hand-held frames.
+* ``graded``: blur grows smoothly with the distance from each source's focus, so no source need be fully sharp.
+* ``layered``: a near picture with a matte over a far one; the blurred near one spreads over the far one.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from allfocus.training.blurring import (
+    MARGIN,
+    disk_kernels,
+    filter_pictures,
+    gaussian_kernels,
+    mean_kernels,
+    median_filter,
+    remap_borders,
+    upsample_noise,
+)
+from allfocus.training.degradation import affine_grid, compress_jpeg
+from allfocus.training.inter_image_shuffle import (
+    draw_mask,
+    order_fields,
+    sharp_source,
+    shuffle_pair,
+    shuffle_versions,
+)
+from allfocus.training.photos import PhotoBank
+
+MOVE_MARGIN = 12
+"""Extra pixels around a sample of kind `moved`."""
+BLUR_STEPS = 5
+"""Blur levels between which `graded` samples interpolate."""
+
+
+@dataclass(frozen=True)
+class ShuffleRecipe:
+    """How sources are made from photos. The defaults are the paper's."""
+
+    mask: Literal["channel", "pixel", "multi-scale"] = "channel"
+    """`channel` is equation (2) of the paper; `pixel` shares the mask between channels; `multi-scale` mixes the five
+    kinds of samples by the shares below and takes any number of sources."""
+    swap_probability: float = 0.5
+    """The paper's p; used by `channel` and `pixel`."""
+    filters: tuple[str, ...] = ("mean",)
+    """Filters to draw from: mean, gaussian, disk, median (median only alone, it is slow)."""
+    smallest_kernel: int = 3
+    """Smallest kernel size in pixels (paper: 3)."""
+    largest_kernel: int = 31
+    """Largest kernel size in pixels (paper: 31)."""
+    sources: tuple[int, ...] = (2,)
+    """Numbers of sources to draw from, one per batch."""
+    pixel: float = 1.0
+    """Share of `pixel` samples."""
+    blob: float = 0.0
+    """Share of `blob` samples."""
+    moved: float = 0.0
+    """Share of `moved` samples."""
+    graded: float = 0.0
+    """Share of `graded` samples."""
+    layered: float = 0.0
+    """Share of `layered` samples."""
+    borders: float = 0.0
+    """Share of samples filtered as other software does at the frame (zeros, repeated or mirrored pixels)."""
+    jpeg: float = 0.0
+    """Share of samples compressed as JPEG after shuffling."""
+    noise: float = 0.0
+    """Share of samples with noise, drawn anew for each source."""
+    exposure: float = 0.0
+    """Share of samples whose sources differ in brightness."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of training samples on the device."""
+
+    frames: Tensor
+    """Sources (batch, n, 3, height, width) in 0..1."""
+    target: Tensor
+    """The picture to reach (batch, 3, height, width)."""
+    label: Tensor
+    """Index of the source in focus (batch, height, width)."""
+    label_weight: Tensor
+    """How far the label is to be trusted, 0 to 1 (batch,)."""
+
+
+def draw_batch(bank: PhotoBank, recipe: ShuffleRecipe, *, batch: int, crop: int, seed: int) -> Batch:
+    """Returns one batch; everything random in it follows from `seed`."""
+    chooser = random.Random(seed)
+    generator = torch.Generator(bank.device)
+    generator.manual_seed(chooser.getrandbits(62))
+    sources = chooser.choice(recipe.sources)
+    if recipe.mask != "multi-scale":
+        return _draw_pairs(bank, recipe, batch, crop, generator, chooser)
+    makers = {"pixel": _draw_shuffled, "blob": _draw_shuffled, "moved": _draw_moved}
+    parts = []
+    for kind, count in split_shares(recipe, batch).items():
+        if not count:
+            continue
+        if kind in makers:
+            clean = makers[kind](bank, recipe, kind, count, sources, crop, generator, chooser)
+            parts.append(_degrade(clean, recipe, generator))
+        elif kind == "graded":
+            parts.append(_draw_graded(bank, count, sources, crop, generator, chooser))
+        else:
+            parts.append(_draw_layered(bank, count, sources, crop, generator, chooser))
+    return Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in Batch.__dataclass_fields__))
+
+
+def split_shares(recipe: ShuffleRecipe, batch: int) -> dict[str, int]:
+    """Returns how many samples of each kind a batch has; rounding never loses or adds one."""
+    shares = {kind: float(getattr(recipe, kind)) for kind in ("pixel", "blob", "moved", "graded", "layered")}
+    total = sum(shares.values())
+    counts, given, reached = {}, 0, 0.0
+    for kind, share in shares.items():
+        reached += share / total
+        counts[kind] = round(reached * batch) - given
+        given += counts[kind]
+    return counts
+
+
+def _draw_crops(bank: PhotoBank, count: int, size: int, generator: torch.Generator, chooser: random.Random) -> Tensor:
+    """Crops at full scale, or from twice the area and halved, which makes soft photos sharp."""
+    if 2 * size <= bank.smallest_side and chooser.random() < 0.4:
+        return functional.avg_pool2d(bank.crop(count, (2 * size, 2 * size), generator), 2)
+    return bank.crop(count, (size, size), generator)
+
+
+def _draw_kernels(recipe: ShuffleRecipe, count: int, generator: torch.Generator) -> Tensor:
+    """One kernel per sample, filter and odd size drawn from the recipe."""
+    device = generator.device
+    choices = (recipe.largest_kernel - recipe.smallest_kernel) // 2 + 1
+    sizes = recipe.smallest_kernel + 2.0 * torch.randint(choices, (count,), generator=generator, device=device)
+    makers = {"mean": mean_kernels, "gaussian": gaussian_kernels, "disk": lambda sizes: disk_kernels(sizes / 2)}
+    kernels = [makers[name](sizes) for name in recipe.filters]
+    which = torch.randint(len(kernels), (count,), generator=generator, device=device)
+    return torch.stack(kernels, dim=1)[torch.arange(count, device=device), which]
+
+
+def _draw_pairs(
+    bank: PhotoBank, recipe: ShuffleRecipe, batch: int, crop: int, generator: torch.Generator, chooser: random.Random
+) -> Batch:
+    """The paper's samples: one sharp and one filtered version, equation (2), random order of the two."""
+    padded = bank.crop(batch, (crop + 2 * MARGIN, crop + 2 * MARGIN), generator)
+    sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
+    if recipe.filters == ("median",):
+        size = chooser.randrange(recipe.smallest_kernel, recipe.largest_kernel + 1, 2)
+        blurred = median_filter(padded, size)
+    else:
+        blurred = filter_pictures(padded, _draw_kernels(recipe, batch, generator))
+    shape = (batch, 3, crop, crop)
+    mask = draw_mask(shape, recipe.swap_probability, per_channel=recipe.mask == "channel", generator=generator)
+    first, second = shuffle_pair(sharp, blurred, mask)
+    swap = torch.rand(batch, 1, 1, 1, generator=generator, device=bank.device) < 0.5
+    frames = torch.stack([torch.where(swap, second, first), torch.where(swap, first, second)], dim=1)
+    label = torch.where(swap[:, 0], mask[:, 0] > 0, mask[:, 0] == 0).long()
+    return Batch(frames, sharp.contiguous(), label, torch.zeros(batch, device=bank.device))
+
+
+def _draw_versions(
+    bank: PhotoBank,
+    recipe: ShuffleRecipe,
+    count: int,
+    sources: int,
+    size: int,
+    generator: torch.Generator,
+    chooser: random.Random,
+) -> Tensor:
+    """Sharp crops and n - 1 blurred versions (count, n, 3, size, size), each blurred in its own way."""
+    device = bank.device
+    padded = _draw_crops(bank, count, size + 2 * MARGIN, generator, chooser)
+    sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
+    treated = torch.rand(count, generator=generator, device=device) < recipe.borders
+    modes = torch.where(treated, torch.randint(1, 4, (count,), generator=generator, device=device), 0)
+    sides = torch.rand(count, 4, generator=generator, device=device) < 0.75
+    kernels = _draw_kernels(recipe, count * (sources - 1), generator).unflatten(0, (count, sources - 1))
+    blurred = filter_pictures(remap_borders(padded, modes, sides), kernels)
+    return torch.cat([sharp[:, None], blurred], dim=1)
+
+
+def _draw_shuffled(
+    bank: PhotoBank,
+    recipe: ShuffleRecipe,
+    kind: str,
+    count: int,
+    sources: int,
+    crop: int,
+    generator: torch.Generator,
+    chooser: random.Random,
+) -> Batch:
+    versions = _draw_versions(bank, recipe, count, sources, crop, generator, chooser)
+    guide = versions[:, 0] if kind == "blob" else None
+    order = order_fields(count, sources, (crop, crop), granularity=kind, generator=generator, guide=guide)
+    frames = shuffle_versions(versions, order)
+    # A flat spot of a pixel-shuffled picture cannot be told, so its label is no more than a hint.
+    trust = torch.full((count,), 1.0 if kind == "blob" else 0.25, device=bank.device)
+    return Batch(frames, versions[:, 0], sharp_source(order), trust)
+
+
+def _draw_moved(
+    bank: PhotoBank,
+    recipe: ShuffleRecipe,
+    kind: str,
+    count: int,
+    sources: int,
+    crop: int,
+    generator: torch.Generator,
+    chooser: random.Random,
+) -> Batch:
+    size = crop + 2 * MOVE_MARGIN
+    versions = _draw_versions(bank, recipe, count, sources, size, generator, chooser)
+    inner = versions[:, 0, :, MOVE_MARGIN:-MOVE_MARGIN, MOVE_MARGIN:-MOVE_MARGIN]
+    order = order_fields(count, sources, (crop, crop), granularity="blob", generator=generator, guide=inner)
+    frames = []
+    for source in range(sources):
+        grid = affine_grid(
+            count,
+            (crop, crop),
+            MOVE_MARGIN,
+            shift=1.5,
+            turn=0.004,
+            zoom=0.006,
+            generator=generator,
+            device=bank.device,
+        )
+        seen = functional.grid_sample(
+            versions.flatten(1, 2), grid, mode="bicubic", padding_mode="reflection", align_corners=True
+        ).unflatten(1, (sources, 3))
+        frames.append(shuffle_versions(seen, order[:, source : source + 1]))
+    stacked = torch.cat(frames, dim=1).clamp(0, 1)
+    label = sharp_source(order)
+    return Batch(stacked, _pick(stacked, label), label, torch.ones(count, device=bank.device))
+
+
+def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) -> Batch:
+    """Noise, exposure and compression per source; the target becomes what the right source then shows.
+
+    Aiming at the untouched picture instead would teach the network to average noise, which blurs decisions.
+    """
+    frames = batch.frames
+    device, count, sources = frames.device, frames.shape[0], frames.shape[1]
+
+    def share(probability: float) -> Tensor:
+        return (torch.rand(count, generator=generator, device=device) < probability)[:, None, None, None, None]
+
+    gain = 1 + 0.06 * torch.randn(count, sources, 1, 1, 1, generator=generator, device=device)
+    frames = torch.where(share(recipe.exposure), frames * gain, frames)
+    sigma = 0.03 * torch.rand(count, 1, 1, 1, 1, generator=generator, device=device) ** 2
+    noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
+    frames = torch.where(share(recipe.noise), frames + noise, frames).clamp(0, 1)
+    if recipe.jpeg > 0:
+        quality = 60 + 38 * torch.rand(count, generator=generator, device=device)
+        subsample = torch.rand(count, generator=generator, device=device) < 0.6
+        each = quality.repeat_interleave(sources), subsample.repeat_interleave(sources)
+        compressed = compress_jpeg(frames.flatten(0, 1), *each).unflatten(0, (count, sources))
+        frames = torch.where(share(recipe.jpeg), compressed, frames)
+    return Batch(frames, _pick(frames, batch.label), batch.label, batch.label_weight)
+
+
+def _pick(frames: Tensor, label: Tensor) -> Tensor:
+    index = label[:, None, None].expand(-1, -1, frames.shape[2], -1, -1)
+    return frames.gather(1, index)[:, 0]
+
+
+def _focus_positions(count: int, sources: int, generator: torch.Generator, *, jitter: float) -> Tensor:
+    """Focus of each source between 0 (near) and 1 (far), (count, n), in random order."""
+    even = torch.linspace(0, 1, sources, device=generator.device).expand(count, -1)
+    moved = even + jitter * torch.randn(count, sources, generator=generator, device=generator.device)
+    shuffle = torch.rand(count, sources, generator=generator, device=generator.device).argsort(1)
+    return moved.gather(1, shuffle)
+
+
+def _draw_graded(
+    bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator, chooser: random.Random
+) -> Batch:
+    device = bank.device
+    padded = _draw_crops(bank, count, crop + 2 * MARGIN, generator, chooser)
+    sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
+    largest = 2 + 12 * torch.rand(count, generator=generator, device=device)
+    steps = torch.arange(1, BLUR_STEPS + 1, device=device) / BLUR_STEPS
+    radii = largest[:, None] * steps[None] ** 1.5
+    round_lens = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.6
+    disks = disk_kernels(radii.flatten()).unflatten(0, (count, BLUR_STEPS))
+    bells = gaussian_kernels((2 * radii.flatten() + 1).clamp(3, 31)).unflatten(0, (count, BLUR_STEPS))
+    levels = torch.cat([sharp[:, None], filter_pictures(padded, torch.where(round_lens, disks, bells))], dim=1)
+    cell = chooser.choice((32, 64, 128))
+    depth = upsample_noise(count, 1, (crop, crop), cell, generator, device)
+    low, high = depth.amin((2, 3), keepdim=True), depth.amax((2, 3), keepdim=True)
+    depth = (depth - low) / (high - low + 1e-6)
+    focus = _focus_positions(count, sources, generator, jitter=0.06)
+    blur = (depth - focus[:, :, None, None]).abs().clamp(0, 1)
+    # The depth of field: what is nearly in focus is exactly sharp.
+    field = 0.25 * torch.rand(count, 1, 1, 1, generator=generator, device=device)
+    position = ((blur - field).clamp(min=0) / (1 - field)) ** (1 / 1.5) * BLUR_STEPS
+    below = position.floor().long().clamp(0, BLUR_STEPS - 1)
+    part = (position - below)[:, :, None]
+    frames = shuffle_versions(levels, below) * (1 - part) + shuffle_versions(levels, below + 1) * part
+    trust = torch.full((count,), 0.3, device=device)
+    return Batch(frames, sharp.contiguous(), blur.argmin(1), trust)
+
+
+def _draw_layered(
+    bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator, chooser: random.Random
+) -> Batch:
+    device = bank.device
+    size = crop + 2 * MARGIN
+    near = _draw_crops(bank, count, size, generator, chooser)
+    far = _draw_crops(bank, count, size, generator, chooser)
+    # Bright near things over a dark ground are what makes halos visible.
+    darker = 0.3 + 0.7 * torch.rand(count, 1, 1, 1, generator=generator, device=device)
+    far = far * darker
+    cell = chooser.choice((16, 32, 64))
+    field = upsample_noise(count, 1, (size, size), cell, generator, device)
+    alpha = (field * cell * 0.7 + 0.5).clamp(0, 1)
+    largest = 2 + 12 * torch.rand(count, generator=generator, device=device)
+    focus = _focus_positions(count, sources, generator, jitter=0.0)
+    near_radii, far_radii = largest[:, None] * focus, largest[:, None] * (1 - focus)
+    layer = torch.cat([near * alpha, alpha], dim=1)
+    shape = (count, sources)
+    blurred_layer = filter_pictures(layer, disk_kernels(near_radii.flatten()).unflatten(0, shape))
+    blurred_far = filter_pictures(far, disk_kernels(far_radii.flatten()).unflatten(0, shape))
+    frames = blurred_layer[:, :, :3] + (1 - blurred_layer[:, :, 3:]) * blurred_far
+    truth = (near * alpha + far * (1 - alpha))[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
+    error = (frames - truth[:, None]).abs().mean(2)
+    label = functional.avg_pool2d(error, 5, stride=1, padding=2).argmin(1)
+    return Batch(frames, truth.contiguous(), label, torch.full((count,), 0.5, device=device))

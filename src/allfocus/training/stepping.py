@@ -1,0 +1,139 @@
+"""One optimisation step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
+
+The networks are small, so on a GPU launching kernels would take longer than running them; a graph per batch shape
+replays forward, backward and update with one launch.
+"""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from allfocus.errors import InputError
+from allfocus.training.losses import network_loss
+from allfocus.training.recipe import Recipe, learning_rate
+from allfocus.training.samples import Batch
+
+
+class Stepper:
+    """Holds network, optimiser and running average, and takes steps."""
+
+    def __init__(self, network: nn.Module, recipe: Recipe, *, world: int) -> None:
+        self.network = network
+        self.recipe = recipe
+        self.world = world
+        self.parameters = list(network.parameters())
+        self.device = self.parameters[0].device
+        self.graphed = self.device.type == "cuda" and world == 1
+        rate = torch.zeros((), device=self.device) if self.graphed else 0.0
+        self.optimizer = torch.optim.Adam(self.parameters, lr=rate, capturable=self.graphed, foreach=not self.graphed, fused=self.graphed)
+        for parameter in self.parameters:
+            # Made here rather than by the first step, so that saving, restoring and capturing see one layout.
+            self.optimizer.state[parameter] = {
+                "step": torch.zeros((), device=self.device if self.graphed else "cpu"),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+        self.average = [parameter.detach().clone() for parameter in self.parameters]
+        self._graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Batch, Tensor]] = {}
+
+    def step(self, batch: Batch, iteration: int) -> Tensor:
+        """Takes one step on `batch` and returns its loss, still on the device."""
+        self._set_learning_rate(learning_rate(self.recipe, iteration))
+        loss = self._replay(batch) if self.graphed else self._update(batch)
+        decay = self.recipe.optimizer.average
+        if decay > 0:
+            # The average follows quickly at first, so that it is not weighed down by the initial weights.
+            share = 1 - min(decay, (1 + iteration) / (10 + iteration))
+            torch._foreach_lerp_(self.average, [parameter.detach() for parameter in self.parameters], share)
+        return loss
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """Gives a copy of the network with the averaged weights, or the network itself when no average is kept."""
+        if self.recipe.optimizer.average == 0:
+            self.network.eval()
+            yield self.network
+            self.network.train()
+            return
+        twin = copy.deepcopy(self.network).eval()
+        with torch.no_grad():
+            for parameter, average in zip(twin.parameters(), self.average, strict=True):
+                parameter.copy_(average)
+        yield twin
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns all tensors from which a run can go on."""
+        tensors = {}
+        for (name, parameter), average in zip(self.network.named_parameters(), self.average, strict=True):
+            tensors[f"weight/{name}"] = parameter
+            tensors[f"average/{name}"] = average
+            for key, value in self.optimizer.state[parameter].items():
+                tensors[f"{key}/{name}"] = value
+        return tensors
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Puts back what :meth:`state` returned."""
+        own = self.state()
+        if own.keys() != tensors.keys():
+            raise InputError("the checkpoint belongs to a network of another shape; resume with the recipe it had")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(tensors[name])
+
+    def _set_learning_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _update(self, batch: Batch) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        mixed = self.device.type == "cuda" and self.recipe.optimizer.precision == "bfloat16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
+            loss = network_loss(self.network, batch, label_share=self.recipe.optimizer.label_share)
+        loss.backward()
+        if self.world > 1:
+            self._share_gradients()
+        if self.recipe.optimizer.gradient_clip > 0:
+            nn.utils.clip_grad_norm_(self.parameters, self.recipe.optimizer.gradient_clip)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _share_gradients(self) -> None:
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        torch.distributed.all_reduce(flat)
+        flat /= self.world
+        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def _replay(self, batch: Batch) -> Tensor:
+        shape = tuple(batch.frames.shape)
+        if shape not in self._graphs:
+            self._graphs[shape] = self._capture(batch)
+        graph, inputs, loss = self._graphs[shape]
+        for name in Batch.__dataclass_fields__:
+            getattr(inputs, name).copy_(getattr(batch, name))
+        graph.replay()
+        return loss
+
+    def _capture(self, batch: Batch) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
+        inputs = Batch(*(getattr(batch, name).clone() for name in Batch.__dataclass_fields__))
+        before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._update(inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = self._update(inputs)
+        # The warm-up steps were not part of the run.
+        self.restore(before)
+        return graph, inputs, loss

@@ -1,0 +1,64 @@
+"""What may be imported when: the command line and classical fusion stay light, and imports go down the data flow."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SEARCH = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT / "src"))))
+HEAVY = ("torch", "cv2", "onnxruntime", "numpy", "scipy", "PIL", "tifffile")
+
+
+def modules_after(code: str, *arguments: object) -> set[str]:
+    """The modules that a fresh Python has loaded after running the code."""
+    report = "import sys, json; print('\\n' + json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SEARCH, "PYTHONWARNINGS": "error"},
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+RUN = "import sys; from allfocus.cli.main import run; assert run(sys.argv[1:]) == 0"
+
+
+def test_import_loads_nothing_heavy():
+    assert not modules_after("import allfocus") & set(HEAVY)
+
+
+@pytest.mark.parametrize("command", [(), ("fuse",), ("demo",), ("train",), ("export",), ("scene",), ("methods",)])
+def test_help_loads_nothing_heavy(command):
+    assert not modules_after(RUN, *command, "--help") & {"torch", "cv2", "onnxruntime"}
+
+
+@pytest.mark.parametrize("method", ["laplacian-pyramid", "ips"])
+def test_fusing_on_a_cpu_does_not_load_torch(tmp_path, stack_folder, method):
+    loaded = modules_after(RUN, "fuse", stack_folder, "-o", tmp_path / "fused.png", "--method", method)
+    assert "torch" not in loaded
+    assert (tmp_path / "fused.png").exists()
+
+
+@pytest.mark.parametrize("command", ["methods", "metrics"])
+def test_listing_does_not_load_torch(command):
+    assert "torch" not in modules_after(RUN, command)
+
+
+def test_imports_go_down_the_data_flow_only():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": SEARCH},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

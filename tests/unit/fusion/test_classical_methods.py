@@ -1,0 +1,115 @@
+"""The shared check: what every classical method must do, whatever it is."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from allfocus.errors import InputError
+from allfocus.fusion.average import fuse_average
+from allfocus.fusion.dct_corr import fuse_dct_corr
+from allfocus.fusion.depth_map import fuse_depth_map
+from allfocus.fusion.dsift import fuse_dsift
+from allfocus.fusion.guided_filter import fuse_guided_filter
+from allfocus.fusion.laplacian_pyramid import fuse_laplacian_pyramid
+from allfocus.fusion.wavelet import fuse_wavelet
+
+Fuse = Callable[[Sequence[NDArray[np.float32]]], tuple[NDArray[np.float32], NDArray[np.int16] | None]]
+
+SELECTING = [fuse_dct_corr, fuse_depth_map, fuse_dsift]
+BLENDING = [fuse_guided_filter, fuse_laplacian_pyramid, fuse_wavelet]
+METHODS = [*SELECTING, *BLENDING, fuse_average]
+
+every_method = pytest.mark.parametrize("fuse", METHODS)
+
+
+@every_method
+@pytest.mark.parametrize("name", ["pair", "grey_pair", "triple"])
+def test_the_result_has_the_shape_and_type_of_a_frame_and_stays_in_range(fuse, name, request):
+    frames = request.getfixturevalue(name).frames
+    image, _ = fuse(frames)
+    assert image.shape == frames[0].shape
+    assert image.dtype == np.float32
+    assert image.min() >= 0
+    assert image.max() <= 1
+
+
+@pytest.mark.parametrize("fuse", SELECTING)
+def test_a_selecting_method_returns_the_frame_of_each_pixel(fuse, triple):
+    image, decision = fuse(triple.frames)
+    assert decision.dtype == np.int16
+    assert decision.shape == image.shape[:2]
+    assert set(np.unique(decision)) <= {-1, 0, 1, 2}
+
+
+@pytest.mark.parametrize("fuse", [*BLENDING, fuse_average])
+def test_a_blending_method_has_no_decision(fuse, pair):
+    assert fuse(pair.frames)[1] is None
+
+
+@every_method
+@given(seed=st.integers(0, 10**6), height=st.integers(1, 40), width=st.integers(1, 40), count=st.integers(2, 4))
+def test_equal_frames_fuse_to_themselves_at_any_size(fuse, seed, height, width, count):
+    frame = np.random.default_rng(seed).random((height, width, 3), dtype=np.float32)
+    image, _ = fuse([frame] * count)
+    np.testing.assert_allclose(image, frame, atol=2e-6)
+
+
+@every_method
+def test_two_runs_give_the_same_bits(fuse, pair):
+    assert (fuse(pair.frames)[0] == fuse(pair.frames)[0]).all()
+
+
+@every_method
+def test_the_frames_are_left_untouched(fuse, pair):
+    before = [frame.copy() for frame in pair.frames]
+    fuse(pair.frames)
+    assert all((frame == kept).all() for frame, kept in zip(pair.frames, before, strict=True))
+
+
+@pytest.mark.parametrize("fuse", [*SELECTING, *BLENDING])
+@pytest.mark.parametrize("name", ["pair", "grey_pair", "triple"])
+def test_the_sharp_part_of_each_frame_is_found(fuse, name, request):
+    stack = request.getfixturevalue(name)
+    image, decision = fuse(stack.frames)
+    # Within 24 pixels of a boundary a method may mix; DSIFT's descriptors alone reach 12.
+    inside = np.ones_like(stack.decision, dtype=bool)
+    for column in np.flatnonzero(np.diff(stack.decision[0])):
+        inside[:, max(0, column - 24) : column + 25] = False
+    inside[:4] = inside[-4:] = inside[:, :4] = inside[:, -4:] = False
+    error = np.sqrt(np.mean((image - stack.truth)[inside] ** 2))
+    blurred_error = min(np.sqrt(np.mean((frame - stack.truth)[inside] ** 2)) for frame in stack.frames)
+    assert error < 0.1 * blurred_error
+    if decision is not None:
+        assert np.mean(decision[inside] == stack.decision[inside]) > 0.999
+
+
+@pytest.mark.parametrize("fuse", [*SELECTING, *BLENDING])
+def test_the_order_of_the_frames_does_not_decide(fuse, pair):
+    forward, backward = fuse(pair.frames)[0], fuse(pair.frames[::-1])[0]
+    assert np.mean(np.abs(forward - backward) > 1e-4) < 0.01
+
+
+@every_method
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        ([], "at least 2 frames, got 0"),
+        ([np.zeros((4, 4), np.float32)], "at least 2 frames, got 1"),
+        ([np.zeros((4, 4), np.float32), np.zeros((4, 5), np.float32)], r"frame 2 has shape \(4, 5\)"),
+        ([np.zeros((4, 4), np.float32), np.zeros((4, 4, 3), np.float32)], r"frame 2 has shape \(4, 4, 3\)"),
+        ([np.zeros((4, 4, 4), np.float32)] * 2, r"frame 1 has shape \(4, 4, 4\)"),
+        ([np.zeros((0, 4), np.float32)] * 2, r"frame 1 has shape \(0, 4\)"),
+        ([np.zeros((4, 4), np.uint8)] * 2, "frame 1 holds uint8"),
+        (
+            [np.zeros((4, 4), np.float32), np.full((4, 4), np.nan, np.float32)],
+            "frame 2 holds values that are not finite",
+        ),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused_by_name(fuse, frames, message):
+    with pytest.raises(InputError, match=message):
+        fuse(frames)

@@ -1,0 +1,228 @@
+import errno
+import os
+import threading
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image as PillowImage
+from PIL import ImageCms
+
+from allfocus.errors import OutputError
+from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, parse_block
+from allfocus.images.image import Image
+from allfocus.images.reading import read_image
+from allfocus.images.writing import check_output, replace_file, to_integers, write_image
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(5).random((12, 16, 3), dtype=np.float32)
+
+
+@pytest.fixture
+def profile():
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+
+@pytest.fixture
+def exif():
+    block = PillowImage.Exif()
+    block[0x010F] = "A maker of cameras"
+    block[0x011A] = block[0x011B] = 300.0
+    block[0x0128] = 2
+    block.get_ifd(EXIF_DIRECTORY)[0x829A] = 0.01  # exposure time
+    block.get_ifd(EXIF_DIRECTORY)[0x9003] = "2024:05:06 07:08:09"
+    block.get_ifd(GPS_DIRECTORY)[1] = "N"
+    return block.tobytes().removeprefix(b"Exif\x00\x00")
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [("png", "PNG"), ("tif", "TIFF"), ("jpg", "JPEG"), ("webp", "WEBP")])
+def test_the_ending_gives_the_format(tmp_path, pixels, suffix, kind):
+    with PillowImage.open(write_image(pixels, tmp_path / f"a.{suffix}")) as picture:
+        assert picture.format == kind
+        assert picture.size == (16, 12)
+
+
+def test_values_are_rounded_and_clipped_not_cut():
+    values = np.array([[-0.1, 0.49999 / 255, 0.50001 / 255, 254.6 / 255, 1.7]], np.float32)
+    np.testing.assert_array_equal(to_integers(values, 8), [[0, 0, 1, 255, 255]])
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_16_bits_are_written_as_16_bits(tmp_path, pixels, suffix):
+    path = write_image(Image(pixels, bit_depth=16), tmp_path / f"a.{suffix}")
+    image = read_image(path)
+    assert image.bit_depth == 16
+    np.testing.assert_allclose(image.pixels, pixels, atol=0.5001 / 65535)
+
+
+def test_16_bit_tiff_is_seen_as_16_bit_by_another_reader(tmp_path, pixels):
+    cv2 = pytest.importorskip("cv2")
+    for name in ("a.tif", "a.png"):
+        write_image(Image(pixels, bit_depth=16), tmp_path / name)
+        read = cv2.imread(str(tmp_path / name), cv2.IMREAD_UNCHANGED)
+        np.testing.assert_array_equal(read[..., ::-1], to_integers(pixels, 16))
+
+
+def test_integer_arrays_keep_their_depth(tmp_path):
+    levels = np.arange(48, dtype=np.uint16).reshape(4, 4, 3) * 1000
+    image = read_image(write_image(levels, tmp_path / "a.png"))
+    assert image.bit_depth == 16
+    np.testing.assert_array_equal(to_integers(image.pixels, 16), levels)
+
+
+def test_float_tiff_is_exact(tmp_path, pixels):
+    path = write_image(Image(pixels, bit_depth=32), tmp_path / "a.tif")
+    np.testing.assert_array_equal(read_image(path).pixels, pixels)
+
+
+def test_a_depth_the_format_cannot_hold_is_refused_when_asked_for(tmp_path, pixels):
+    with pytest.raises(OutputError, match=r"JPEG has 8 bits per channel, not 16; choose \.tif"):
+        write_image(pixels, tmp_path / "a.jpg", bit_depth=16)
+    assert read_image(write_image(Image(pixels, bit_depth=16), tmp_path / "a.jpg")).bit_depth == 8
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "jpg", "webp"])
+def test_colour_profile_and_exif_are_seen_by_another_reader(tmp_path, pixels, profile, exif, suffix):
+    path = write_image(Image(pixels, icc_profile=profile, exif=exif), tmp_path / f"a.{suffix}")
+    with PillowImage.open(path) as picture:
+        picture.load()
+        assert picture.info["icc_profile"] == profile
+        found = picture.getexif()
+        assert found[0x010F] == "A maker of cameras"
+        assert float(found[0x011A]) == 300
+        assert found.get_ifd(EXIF_DIRECTORY)[0x9003] == "2024:05:06 07:08:09"
+        assert float(found.get_ifd(EXIF_DIRECTORY)[0x829A]) == pytest.approx(0.01)
+        assert found.get_ifd(GPS_DIRECTORY)[1] == "N"
+
+
+@pytest.mark.parametrize("first", ["png", "tif", "jpg", "webp"])
+@pytest.mark.parametrize("second", ["png", "tif", "jpg", "webp"])
+def test_metadata_survives_from_any_format_to_any_other(tmp_path, pixels, profile, exif, first, second):
+    one = write_image(Image(pixels, icc_profile=profile, exif=exif), tmp_path / f"one.{first}")
+    two = read_image(write_image(read_image(one), tmp_path / f"two.{second}"))
+    assert two.icc_profile == profile
+    before, after = parse_block(exif), parse_block(two.exif)
+    described = {0x010F, 0x011A, 0x011B, 0x0128}
+    assert {e for e in after.entries if e[0] in described} == {e for e in before.entries if e[0] in described}
+    assert after.children == before.children
+
+
+def test_big_endian_exif_survives_in_a_tiff(tmp_path, pixels):
+    block = PillowImage.Exif()
+    block.endian = ">"
+    block[0x010F] = "A maker of cameras"
+    block.get_ifd(EXIF_DIRECTORY)[0x9003] = "2024:05:06 07:08:09"
+    exif = block.tobytes().removeprefix(b"Exif\x00\x00")
+    assert exif.startswith(b"MM")
+    path = write_image(Image(pixels, bit_depth=16, exif=exif), tmp_path / "a.tif")
+    with PillowImage.open(path) as picture:
+        assert picture.getexif()[0x010F] == "A maker of cameras"
+        assert picture.getexif().get_ifd(EXIF_DIRECTORY)[0x9003] == "2024:05:06 07:08:09"
+    np.testing.assert_array_equal(tifffile.imread(path), to_integers(pixels, 16))
+
+
+def test_exif_too_long_for_jpeg_is_an_error_not_a_loss(tmp_path, pixels, exif):
+    with pytest.raises(OutputError, match=r"too long for JPEG.*choose \.png or \.tif"):
+        write_image(Image(pixels, exif=exif + bytes(70000)), tmp_path / "a.jpg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_kept_unless_overwriting_is_allowed(tmp_path, pixels):
+    path = tmp_path / "a.png"
+    path.write_text("precious")
+    with pytest.raises(OutputError, match=r"a\.png: exists already.*--overwrite"):
+        write_image(pixels, path)
+    assert path.read_text() == "precious"
+    write_image(pixels, path, overwrite=True)
+    assert read_image(path).width == 16
+
+
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path):
+    (tmp_path / "a.png").write_text("precious")
+    with pytest.raises(OutputError, match="appeared in the meantime"):
+        replace_file(tmp_path / "a.png", b"new")
+    assert (tmp_path / "a.png").read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, pixels, monkeypatch):
+    def no_space(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OutputError, match=r"a\.png: could not be written \(No space left"):
+        write_image(pixels, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_writing_leaves_nothing_behind(tmp_path, pixels, monkeypatch):
+    def interrupted(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_image(pixels, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path):
+    path = tmp_path / "a.bin"
+    contents = [bytes([value]) * 200_000 for value in (1, 2)]
+    replace_file(path, contents[0])
+    lengths: set[tuple[int, int]] = set()
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            data = path.read_bytes()
+            lengths.add((len(data), len(set(data))))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for turn in range(20):
+        replace_file(path, contents[turn % 2], overwrite=True)
+    done.set()
+    watcher.join()
+    assert lengths == {(200_000, 1)}
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everywhere")
+def test_a_read_only_folder_is_named(tmp_path, pixels):
+    tmp_path.chmod(0o500)
+    with pytest.raises(OutputError, match="read-only"):
+        write_image(pixels, tmp_path / "a.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("a.gif", "cannot tell the format"), ("a", "cannot tell the format"), ("missing/a.png", "does not exist")],
+)
+def test_impossible_outputs_are_refused_before_the_work(tmp_path, name, words):
+    with pytest.raises(OutputError, match=words):
+        check_output(tmp_path / name)
+
+
+def test_a_folder_is_no_output_file(tmp_path):
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(OutputError, match="is a folder"):
+        check_output(tmp_path / "a.png", overwrite=True)
+
+
+def test_what_is_no_picture_is_not_written(tmp_path):
+    with pytest.raises(OutputError, match="not a number"):
+        write_image(np.full((4, 4), np.nan, np.float32), tmp_path / "a.png")
+    with pytest.raises(OutputError, match="int64"):
+        write_image(np.zeros((4, 4), np.int64), tmp_path / "a.png")
+    with pytest.raises(OutputError, match="quality"):
+        write_image(np.zeros((4, 4), np.float32), tmp_path / "a.jpg", quality=0)
+    with pytest.raises(OutputError, match="16383"):
+        write_image(np.zeros((1, 16384), np.float32), tmp_path / "a.webp")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_new_file_has_ordinary_permissions(tmp_path, pixels):
+    (tmp_path / "ordinary").write_text("")
+    path = write_image(pixels, tmp_path / "a.png")
+    assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
