@@ -48,7 +48,7 @@ def fuse_depth_map(
         sharpness = _focus_measure(grey_levels(frame), smoothing=smoothing)
         wins = sharpness > sharpest
         decision[wins] = index
-        pass
+        sharpest[wins] = sharpness[wins]
     return pick_pixels(checked, decision), decision
 
 

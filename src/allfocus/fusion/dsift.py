@@ -10,7 +10,8 @@ Y. Liu, S. Liu and Z. Wang, "Multi-focus image fusion with dense SIFT", Informat
    out of register by a few pixels are compared at the same point of the scene; the frame with the higher spatial
    frequency there wins, if both directions of matching agree. Else the pixel stays the mean of the two.
 
-Numbers below marked [program] are not in the paper; they are those of the program that its authors published.
+Numbers below marked [program] follow the authors' published MATLAB program, in part as others have ported it, rather
+than the text of the paper. With them the authors' own fused pictures of Lytro come out all but bit for bit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from allfocus.fusion.source_frames import check_frames, grey_levels
 
-# The paper's best scale factor is 48. The program turns it into descriptors over patches of half that [program].
+# The scale factor that the authors set; the program turns it into patches of half that [program].
 SCALE = 48
 PATCH = SCALE // 2
 # SIFT: 4 x 4 cells of 8 directions each, 128 bins.
@@ -35,7 +36,7 @@ GRADIENT_SIGMA = 1.0
 GRADIENT_RADIUS = 2
 # Normalised descriptors are cut at this value (Lowe 2004).
 LARGEST_BIN = 0.2
-# Side of the voting window: the paper's block size.
+# Side of the voting window, the authors' block size.
 VOTING_WINDOW = 8
 # Claimed regions, and holes in them, below this many pixels are dropped [program]: 1.3 % of a 520 x 520 picture.
 SMALLEST_REGION = 3600

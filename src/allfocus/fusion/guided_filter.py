@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from allfocus.fusion.source_frames import check_frames, grey_levels
 
-# All numbers are the paper's (section III, and IV-B for the filters).
+# All numbers are the paper's.
 BASE_WINDOW = 31
 SALIENCY_RADIUS = 5
 SALIENCY_SIGMA = 5.0

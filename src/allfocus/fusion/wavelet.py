@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.fusion.source_frames import check_frames
 
-# Cubic B-spline (Starck, Fadili and Murtagh 2007, section IV).
+# Cubic B-spline (Starck, Fadili and Murtagh 2007).
 SMOOTHING = np.array([1, 4, 6, 4, 1]) / 16
 # Detail is compared by its energy over 3 x 3 neighbours, so that a zero crossing does not hand an edge to a blurred
 # frame.

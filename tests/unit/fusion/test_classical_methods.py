@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,3 +114,14 @@ def test_the_order_of_the_frames_does_not_decide(fuse, pair):
 def test_frames_that_do_not_fit_are_refused_by_name(fuse, frames, message):
     with pytest.raises(InputError, match=message):
         fuse(frames)
+
+
+@pytest.mark.parametrize("fuse", [*SELECTING, *BLENDING])
+def test_a_later_frame_must_beat_the_best_so_far(fuse, pair):
+    """Sharpest is the second of three; the third is sharper than the first, and still must not win."""
+    frames = [cv2.GaussianBlur(pair.truth, (0, 0), 3), pair.truth, cv2.GaussianBlur(pair.truth, (0, 0), 1)]
+    image, decision = fuse(frames)
+    inside = np.s_[24:-24, 24:-24]
+    assert np.abs(image - pair.truth)[inside].mean() < 0.1 * np.abs(frames[2] - pair.truth)[inside].mean()
+    if decision is not None:
+        assert (decision[inside] == 1).all()

@@ -2,7 +2,7 @@ import cv2
 import numpy as np
 import pytest
 
-from allfocus.fusion.dct_corr import _correlation_with_blur, _cosine_matrix, fuse_dct_corr
+from allfocus.fusion.dct_corr import _correlation_with_blur, _cosine_matrix, _split_into_blocks, fuse_dct_corr
 
 
 @pytest.mark.parametrize("number", [1, 10])
@@ -25,6 +25,8 @@ def test_the_margin_beyond_whole_blocks_is_fused_too(pair):
     image, decision = fuse_dct_corr(frames)
     assert (image[120:, 150:] == pair.truth[120:125, 150:187]).all()
     assert (decision[120:, 150:] == 1).all()
+    # No edge is made up where the picture ends: a flat picture of any size stays flat.
+    assert (_split_into_blocks(np.full((5, 11), 0.7)) == 0.7).all()
 
 
 def test_a_lone_block_follows_its_neighbours(grey_pair):
