@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
 
 .PHONY: demo test lint benchmark clean
@@ -22,7 +22,7 @@ lint: $(STAMPS)/all
 	$(BIN)/lint-imports --no-logo > $(STAMPS)/lint-imports.txt || (cat $(STAMPS)/lint-imports.txt; false)
 
 benchmark: $(STAMPS)/all
-	$(BIN)/python -m benchmarks
+	@for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean:
 	rm -rf demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -16,11 +16,11 @@ import torch
 from allfocus.network.checkpoint import build_network
 from allfocus.network.selective_scan import selective_scan, selective_scan_heads
 from allfocus.training.photos import load_photos
-from allfocus.training.recipe import read_recipe
-from allfocus.training.samples import draw_batch
+from allfocus.training.recipe import Recipe, read_recipe
 from allfocus.training.stepping import Stepper
 
 RECIPES = Path(__file__).parent.parent / "recipes"
+CROPS = {"ips": ["data.crop=160", "data.batch=32"], "ips-paper-short": []}
 
 
 def milliseconds(work: Callable[[], object], repeats: int = 20) -> float:
@@ -36,56 +36,74 @@ def milliseconds(work: Callable[[], object], repeats: int = 20) -> float:
 
 def forward_and_backward(scan: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Callable[[], object]:
     leaves = [tensor.cuda().requires_grad_() for tensor in inputs]
-    return lambda: scan(*leaves).sum().backward()
+
+    def work() -> object:
+        return torch.autograd.grad(scan(*leaves).sum(), leaves)
+
+    return work
 
 
 def measure(name: str, photos: Path, sources: int) -> dict[str, float]:
-    recipe = read_recipe(RECIPES / f"{name}.toml")
-    shuffle = dataclasses.replace(recipe.shuffle, sources=(sources,))
+    recipe = read_recipe(RECIPES / f"{name}.toml", CROPS[name])
+    recipe = dataclasses.replace(recipe, shuffle=dataclasses.replace(recipe.shuffle, sources=(sources,)))
     batch, crop = recipe.data.batch, recipe.data.crop
     bank = load_photos(photos, smallest_side=crop + 54, device="cuda")
-    network = build_network(recipe.stack_network if recipe.network == "ips" else recipe.paper_network).cuda()
-    stepper = Stepper(network, recipe, world=1)
-    sample = draw_batch(bank, shuffle, batch=batch, crop=crop, seed=0)
-    seeds = iter(range(1, 10**6))
-    drawing = milliseconds(lambda: draw_batch(bank, shuffle, batch=batch, crop=crop, seed=next(seeds)))
-    step = milliseconds(lambda: stepper.step(sample, 0))
-    if recipe.network == "ips":
-        config = recipe.stack_network
-        sequences, length, width = batch * sources, (crop // 8) ** 2, config.token_channels // config.heads
-        x = torch.randn(sequences, length, config.heads, width)
-        inputs = (x, torch.rand(sequences, length, config.heads), -torch.rand(config.heads) - 0.1)
-        other = (torch.randn(sequences, length, config.state), torch.randn(sequences, length, config.state))
-        work = forward_and_backward(selective_scan_heads, *inputs, *other, torch.ones(config.heads, width))
-        blocks = config.mamba_blocks
-    else:
-        config = recipe.paper_network
-        inner, length = 2 * config.source_channels * config.expansion, crop * crop
-        x = torch.randn(batch, length, inner)
-        inputs = (x, torch.rand(batch, length, inner), -torch.rand(inner, config.state) - 0.1)
-        other = (torch.randn(batch, length, config.state), torch.randn(batch, length, config.state))
-        work = forward_and_backward(selective_scan, *inputs, *other, torch.ones(inner))
-        blocks = config.mamba_blocks
-    scan = milliseconds(work) * blocks
-    both = milliseconds(
-        lambda: stepper.step(draw_batch(bank, shuffle, batch=batch, crop=crop, seed=next(seeds)), 0)
-    )
+    network = build_network(recipe.network_config).cuda()
+    stepper = Stepper(network, recipe, bank, rank=0, world=1)
+    step = milliseconds(lambda: stepper.step(0))
+    drawing = milliseconds(graphed(lambda: stepper._draw(sources), stepper.generator))
+    blocks, inputs = scan_inputs(recipe, sources)
+    scan = selective_scan_heads if recipe.network == "ips" else selective_scan
+    scanning = milliseconds(graphed(forward_and_backward(scan, *inputs))) * blocks
     return {
         "batch": batch,
         "crop": crop,
         "sources": sources,
-        "draw_ms": round(drawing, 2),
         "step_ms": round(step, 2),
-        "draw_and_step_ms": round(both, 2),
-        "samples_per_second": round(batch / both * 1e3, 1),
-        "scan_ms": round(scan, 2),
-        "scan_share_of_step": round(scan / step, 3),
+        "samples_per_second": round(batch / step * 1e3, 1),
+        "drawing_ms": round(drawing, 2),
+        "scan_ms": round(scanning, 2),
+        "scan_share_of_step": round(scanning / step, 3),
     }
+
+
+def scan_inputs(recipe: Recipe, sources: int) -> tuple[int, tuple[torch.Tensor, ...]]:
+    """Returns how often a step scans and random inputs of the shape it scans."""
+    batch, crop = recipe.data.batch, recipe.data.crop
+    if recipe.network == "ips":
+        stack = recipe.stack_network
+        count, length = batch * sources, (crop // 8) ** 2
+        heads, width, state = stack.heads, stack.token_channels // stack.heads, stack.state
+        x, step, decay = torch.randn(count, length, heads, width), torch.rand(count, length, heads), torch.rand(heads)
+        skip, blocks = torch.ones(heads, width), stack.mamba_blocks
+    else:
+        paper = recipe.paper_network
+        count, length, state = batch, crop * crop, paper.state
+        inner = 2 * paper.source_channels * paper.expansion
+        x, step, decay = torch.randn(count, length, inner), torch.rand(count, length, inner), torch.rand(inner, state)
+        skip, blocks = torch.ones(inner), paper.mamba_blocks
+    enter, leave = torch.randn(count, length, state), torch.randn(count, length, state)
+    return blocks, (x, step, -decay - 0.1, enter, leave, skip)
+
+
+def graphed(work: Callable[[], object], generator: torch.Generator | None = None) -> Callable[[], object]:
+    """Returns `work` as a CUDA graph, so that the GPU's time is measured and not the launching."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    if generator is not None:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
 
 
 def main() -> None:
     photos = Path(sys.argv[1])
-    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    result: dict[str, object] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     for name, sources in (("ips", 2), ("ips", 4), ("ips-paper-short", 2)):
         result[f"{name} n={sources}"] = measure(name, photos, sources)
     x = torch.randn(16, 16384, 128)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError, OutputError
 
 if TYPE_CHECKING:
+    from allfocus.evaluation.benchmark import EvaluationResult, evaluate
     from allfocus.fusion.methods import FusionResult, fuse, list_methods
     from allfocus.images.image import Image, ImageStack
     from allfocus.images.reading import read_image, read_stack
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllfocusError",
+    "EvaluationResult",
     "FusionResult",
     "Image",
     "ImageStack",
@@ -37,6 +39,7 @@ __all__ = [
     "MissingDependencyError",
     "OutputError",
     "__version__",
+    "evaluate",
     "export_onnx",
     "fuse",
     "fuse_files",
@@ -51,9 +54,11 @@ __all__ = [
 ]
 
 _MODULES = {
+    "EvaluationResult": "allfocus.evaluation.benchmark",
     "FusionResult": "allfocus.fusion.methods",
     "Image": "allfocus.images.image",
     "ImageStack": "allfocus.images.image",
+    "evaluate": "allfocus.evaluation.benchmark",
     "export_onnx": "allfocus.network.onnx_export",
     "fuse": "allfocus.fusion.methods",
     "fuse_files": "allfocus.pipeline",

@@ -35,7 +35,7 @@ def test_import_loads_nothing_heavy():
     assert not modules_after("import allfocus") & set(HEAVY)
 
 
-@pytest.mark.parametrize("command", [(), ("fuse",), ("demo",), ("train",), ("export",), ("scene",), ("methods",)])
+@pytest.mark.parametrize("command", [(), ("fuse",), ("demo",), ("train",), ("export",), ("scene",), ("methods",), ("evaluate",)])
 def test_help_loads_nothing_heavy(command):
     assert not modules_after(RUN, *command, "--help") & {"torch", "cv2", "onnxruntime"}
 
@@ -47,7 +47,7 @@ def test_fusing_on_a_cpu_does_not_load_torch(tmp_path, stack_folder, method):
     assert (tmp_path / "fused.png").exists()
 
 
-@pytest.mark.parametrize("command", ["methods", "metrics"])
+@pytest.mark.parametrize("command", ["methods", "metrics", "datasets"])
 def test_listing_does_not_load_torch(command):
     assert "torch" not in modules_after(RUN, command)
 

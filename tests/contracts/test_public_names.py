@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PUBLIC_NAMES = [
     "AllfocusError",
+    "EvaluationResult",
     "FusionResult",
     "Image",
     "ImageStack",
@@ -19,6 +20,7 @@ PUBLIC_NAMES = [
     "MissingDependencyError",
     "OutputError",
     "__version__",
+    "evaluate",
     "export_onnx",
     "fuse",
     "fuse_files",
@@ -32,7 +34,7 @@ PUBLIC_NAMES = [
     "write_image",
 ]
 
-COMMANDS = ["demo", "export", "fuse", "methods", "metrics", "scene", "score", "train"]
+COMMANDS = ["datasets", "demo", "evaluate", "export", "fuse", "methods", "metrics", "scene", "score", "train"]
 
 
 def test_the_public_names_are_the_list_above():

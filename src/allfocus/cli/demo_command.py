@@ -60,8 +60,12 @@ class DemoScores:
 def demo(output: Path, scene_name: str, method: str, device: str, overwrite: bool, as_json: bool) -> None:
     """Render a stack, fuse it, and print how much nearer to the truth the result is than any single frame."""
     import allfocus
+    from allfocus.images.writing import check_output
     from allfocus.pipeline import decision_picture
 
+    written = ["truth.png", "fused.png", "before_after.png"]
+    for name in [*written, "decision_map.png"] if output.exists() else []:
+        check_output(output / name, overwrite=overwrite)
     with progress_bar() as progress:
         progress("rendering", 0, 1)
         rendered = allfocus.render_scene(scene_name)
@@ -80,12 +84,16 @@ def demo(output: Path, scene_name: str, method: str, device: str, overwrite: boo
     if result.decision is not None:
         decision = decision_picture(result.decision, len(paths))
         allfocus.write_image(decision, output / "decision_map.png", overwrite=overwrite)
+        written.append("decision_map.png")
     comparison = before_and_after(rendered.frames[scores.best_frame], fused, rendered.truth)
     allfocus.write_image(comparison, output / "before_after.png", overwrite=overwrite)
     if as_json:
         print_json(_as_dictionary(scores, output, method))
     else:
-        _print_scores(scores, output, method)
+        _print_scores(scores, method)
+        click.echo(f"frames          {output / 'frames'}")
+        for name in written:
+            click.echo(f"{Path(name).stem.replace('_', ' '):<15} {output / name}")
     if not scores.gain >= SMALLEST_GAIN:
         raise AllfocusError(
             f"the fused picture is only {scores.gain:.2f} dB above the best single frame where {SMALLEST_GAIN:g} dB or "
@@ -156,12 +164,8 @@ def _as_dictionary(scores: DemoScores, output: Path, method: str) -> dict[str, A
     }
 
 
-def _print_scores(scores: DemoScores, output: Path, method: str) -> None:
+def _print_scores(scores: DemoScores, method: str) -> None:
     rows = [[f"frame {number}", f"{psnr:.2f}", f"{ssim:.4f}"] for number, (psnr, ssim) in enumerate(scores.frames)]
     rows.append([f"fused ({method})", f"{scores.fused[0]:.2f}", f"{scores.fused[1]:.4f}"])
     print_table(["against the truth", "PSNR dB", "SSIM"], rows, numbers=True)
     click.echo(f"{scores.gain:+.2f} dB over the best single frame (frame {scores.best_frame})\n")
-    click.echo(f"frames          {output / 'frames'}")
-    for name in ("truth.png", "fused.png", "decision_map.png", "before_after.png"):
-        if (output / name).exists():
-            click.echo(f"{Path(name).stem.replace('_', ' '):<15} {output / name}")

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import click
 
 from allfocus import __version__
+from allfocus.cli.datasets_command import datasets
 from allfocus.cli.demo_command import demo
+from allfocus.cli.evaluate_command import evaluate
 from allfocus.cli.export_command import export
 from allfocus.cli.fuse_command import fuse
 from allfocus.cli.methods_command import methods
@@ -32,7 +34,7 @@ def allfocus() -> None:
     """Turn a stack of partly focused pictures into one that is sharp everywhere."""
 
 
-for command in (fuse, demo, scene, methods, metrics, score, train, export):
+for command in (fuse, demo, scene, methods, metrics, datasets, score, evaluate, train, export):
     allfocus.add_command(command)
 
 

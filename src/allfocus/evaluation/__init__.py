@@ -1,0 +1,1 @@
+"""Benchmarks: methods x data sets x metrics -> tables with statistics, and a report to look at."""

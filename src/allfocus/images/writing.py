@@ -170,7 +170,8 @@ def encode_png(samples: Samples, picture: Image, quality: int) -> bytes:
     """A PNG file of 8 or 16 bits. Pillow cannot write 16-bit colour, so the chunks it would add are added here."""
     import imagecodecs
 
-    data = bytes(imagecodecs.png_encode(np.ascontiguousarray(samples), level=6))
+    # Level 6 takes four times as long for a file 5 % smaller (measured on a photo of 20 megapixels).
+    data = bytes(imagecodecs.png_encode(np.ascontiguousarray(samples), level=4))
     extra = b""
     if picture.icc_profile:
         extra += png_chunk(b"iCCP", b"ICC profile\x00\x00" + zlib.compress(picture.icc_profile))

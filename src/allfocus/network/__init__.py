@@ -1,0 +1,1 @@
+"""The networks, in torch: the selective scan, the blocks built on it, both networks, and their weights on disk."""

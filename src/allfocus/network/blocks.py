@@ -37,7 +37,7 @@ def unflatten_map(sequence: Tensor, direction: str, height: int, width: int) -> 
     """Returns the map (batch, channels, height, width) that :func:`flatten_map` turned into `sequence`."""
     ordered = sequence.flip(1) if direction.endswith("reversed") else sequence
     size = (width, height) if direction.startswith("columns") else (height, width)
-    features = ordered.transpose(1, 2).unflatten(2, size)
+    features = torch.unflatten(ordered.transpose(1, 2), 2, size)
     return features.transpose(2, 3) if direction.startswith("columns") else features
 
 
@@ -56,8 +56,10 @@ class CausalConvolution(nn.Module):
         """Returns a sequence of the same shape (batch, length, channels)."""
         width, length = self.weight.shape[0], sequence.shape[1]
         padded = functional.pad(sequence, (0, 0, width - 1, 0))
-        shifted = [padded[:, k : k + length] * self.weight[k] for k in range(width)]
-        return torch.stack(shifted).sum(0) + self.bias
+        result = self.bias.to(sequence.dtype)
+        for k in range(width):
+            result = torch.addcmul(result, padded[:, k : k + length], self.weight[k].to(sequence.dtype))
+        return result
 
 
 class MambaBlock(nn.Module):
@@ -123,7 +125,7 @@ class HeadMambaBlock(nn.Module):
         x = functional.silu(self.convolution(x))
         step, b, c = self.select(x).float().split([self.heads, self.state, self.state], dim=-1)
         step = functional.softplus(step + self.step_bias)
-        tokens = x.float().unflatten(2, (self.heads, -1))
+        tokens = torch.unflatten(x.float(), 2, (self.heads, -1))
         with torch.autocast(features.device.type, enabled=False):
             y = selective_scan_heads(tokens, step, -torch.exp(self.log_decay), b, c, self.skip)
         output = sequence + self.leave(y.flatten(2).to(gate.dtype) * functional.silu(gate))

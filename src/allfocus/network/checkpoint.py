@@ -41,17 +41,18 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safetensors.safe_open(str(path), framework="pt") as file:
             header = json.loads((file.metadata() or {})["allfocus"])
             return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
     except (safetensors.SafetensorError, KeyError, json.JSONDecodeError) as error:
         raise InputError(f"{path}: not a checkpoint of allfocus, or damaged ({error})") from error
 
 
 def save_network(path: Path, network: nn.Module, provenance: dict[str, Any]) -> None:
     """Writes the weights of `network` with its configuration and `provenance` (recipe, photos, seed, scores ...)."""
-    config = network.config
-    kind = "ips" if isinstance(config, StackNetworkConfig) else "ips-paper"
-    header = {"kind": kind, "config": dataclasses.asdict(config), "provenance": provenance}  # type: ignore[arg-type]
+    if not isinstance(network, StackNetwork | PaperNetwork):
+        raise TypeError(f"can save StackNetwork and PaperNetwork, got {type(network).__name__}")
+    kind = "ips" if isinstance(network, StackNetwork) else "ips-paper"
+    header = {"kind": kind, "config": dataclasses.asdict(network.config), "provenance": provenance}
     save_tensors(path, dict(network.state_dict()), header)
 
 

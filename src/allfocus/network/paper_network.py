@@ -86,5 +86,5 @@ class PaperNetwork(nn.Module):
         output: Tensor = self.reconstruction(torch.cat(features, dim=1)).float()
         if self.config.head == "regression":
             return output + 0.5
-        weights = output.unflatten(1, (2, 3)).softmax(dim=1)
+        weights = torch.unflatten(output, 1, (2, 3)).softmax(dim=1)
         return (weights * frames).sum(1)

@@ -33,7 +33,9 @@ from torch import Tensor
 ScanForm = Literal["auto", "reference", "chunked", "triton"]
 
 
-def selective_scan(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, *, form: ScanForm = "auto") -> Tensor:  # noqa: N803
+def selective_scan(
+    x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, *, form: ScanForm = "auto"
+) -> Tensor:
     """Returns the output sequence y (batch, length, channels) of the selective state space model.
 
     Args:
@@ -65,13 +67,13 @@ def selective_scan(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Te
     raise ValueError(f"unknown form {form!r}; valid forms are auto, reference, chunked, triton")
 
 
-def discretise(Δ: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+def discretise(Δ: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the zero-order-hold factors exp(ΔA) and (exp(ΔA) - 1) / A for broadcastable Δ and A."""
     exponent = Δ * A
     return torch.exp(exponent), torch.expm1(exponent) / A
 
 
-def _scan_reference(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:  # noqa: N803
+def _scan_reference(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     state = x.new_zeros(x.shape[0], x.shape[2], A.shape[1])
     outputs = []
     for k in range(x.shape[1]):
@@ -81,7 +83,7 @@ def _scan_reference(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: T
     return torch.stack(outputs, dim=1)
 
 
-def _scan_chunked(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:  # noqa: N803
+def _scan_chunked(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """Cuts the sequence into about sqrt(length) chunks that advance together, then hands the carry from chunk to chunk.
 
     About 3 sqrt(length) steps over large tensors instead of `length` steps over small ones.
@@ -121,10 +123,10 @@ def _scan_chunked(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Ten
 def selective_scan_heads(
     x: Tensor,
     Δ: Tensor,
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    C: Tensor,  # noqa: N803
-    D: Tensor,  # noqa: N803
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
     *,
     chunk: int = 64,
 ) -> Tensor:
@@ -161,7 +163,7 @@ def selective_scan_heads(
     before = elapsed - total.squeeze(-1).transpose(1, 2)
     carry = _fading(before, elapsed, strict=True)
     flat = left_behind.transpose(1, 2).flatten(3)  # (batch, heads, chunks, state * width)
-    entering = torch.matmul(carry, flat).unflatten(3, (state, width)).transpose(1, 2)
+    entering = torch.unflatten(torch.matmul(carry, flat), 3, (state, width)).transpose(1, 2)
     y = y + torch.matmul(c * torch.exp(decay).unsqueeze(-1), entering)
     y = y.transpose(2, 3).reshape(batch, length + padding, heads, width)[:, :length]
     return y + D * x

@@ -4,9 +4,10 @@ Every source goes through the same layers and sees, besides its own features, th
 the order of the sources therefore cannot matter. A convolutional branch at half resolution keeps the detail; a branch
 of Mamba blocks at an eighth carries the evidence of each source far into regions that have no texture of their own.
 
-The output are weights, not pixels: each source is split into bands (:func:`split_bands`) and each band has its own
-selection. Equal weights in all bands copy a source exactly, with hard edges; different ones take, say, the fine detail
-from one source and the tone from another, which no selection of whole pixels can do.
+The output are weights, not pixels: a softmax over the sources says how much each contributes to a pixel. Pixels are
+therefore source pixels wherever the network is sure: no colour shift, any bit depth, and the weights are a decision
+map. Selecting each frequency band on its own, and a learned gain for its detail, were tried and gained nothing on
+pictures that were not used for training, so they are gone.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,6 @@ from torch.nn import functional
 
 from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock
 
-BANDS = 4
-"""Three detail bands and what remains, see :func:`split_bands`."""
 SIZE_MULTIPLE = 8
 """Height and width must be multiples of this; callers pad and crop back."""
 
@@ -54,7 +53,7 @@ class Exchange(nn.Module):
 
     def forward(self, features: Tensor, sources: int) -> Tensor:
         """Returns features of the same shape (batch * sources, channels, height, width)."""
-        by_source = features.unflatten(0, (-1, sources))
+        by_source = torch.unflatten(features, 0, (-1, sources))
         mean = by_source.mean(1, keepdim=True).expand_as(by_source).flatten(0, 1)
         maximum = by_source.amax(1, keepdim=True).expand_as(by_source).flatten(0, 1)
         update: Tensor = self.mix(torch.cat([features, mean, maximum], dim=1))
@@ -95,15 +94,18 @@ class StackNetwork(nn.Module):
             self.from_middle = nn.Conv2d(middle, fine, 1)
         branches = (config.res_blocks > 0) + (config.mamba_blocks > 0)
         self.merge = nn.Conv2d(branches * fine, fine, 3, padding=1)
-        self.head = nn.Conv2d(fine, 4 * BANDS, 3, padding=1)
+        self.head = nn.Conv2d(fine, 4, 3, padding=1)
 
     def forward(self, frames: Tensor) -> Tensor:
-        """Returns selection logits (batch, sources, BANDS, height, width) of frames (batch, sources, 3, height, width).
+        """Returns selection logits (batch, sources, height, width) of frames (batch, sources, 3, height, width).
 
         Frames are in 0..1, height and width multiples of SIZE_MULTIPLE. A softmax over the sources gives the weights.
         """
         sources = frames.shape[1]
         pixels = functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2)
+        if pixels.is_cuda:
+            # The layout in which a GPU convolves fastest, and in which a map is a sequence of tokens as it lies.
+            pixels = pixels.contiguous(memory_format=torch.channels_last)
         shallow = self.exchange(self.stem_block(functional.relu(self.stem(pixels))), sources)
         features = []
         if self.config.res_blocks:
@@ -112,7 +114,7 @@ class StackNetwork(nn.Module):
             features.append(self._context(shallow, sources))
         merged = functional.relu(self.merge(torch.cat(features, dim=1)))
         logits = functional.pixel_shuffle(self.head(merged), 2)
-        return logits.float().unflatten(0, (-1, sources))
+        return torch.unflatten(logits.float()[:, 0], 0, (-1, sources))
 
     def _context(self, shallow: Tensor, sources: int) -> Tensor:
         middle = self.middle_block(functional.relu(self.to_middle(shallow)))
@@ -124,31 +126,9 @@ class StackNetwork(nn.Module):
         return lifted
 
 
-def split_bands(pictures: Tensor) -> list[Tensor]:
-    """Returns BANDS tensors shaped like `pictures` (..., height, width) that add up to it, finest detail first.
+def select_pixels(frames: Tensor, logits: Tensor) -> Tensor:
+    """Returns the fused pictures (batch, 3, height, width): frames weighted by the softmax of their logits.
 
-    Each level is a 5-tap binomial blur with holes of 0, 1 and 3 pixels (the "a trous" transform), mirrored at the
-    frame, at full resolution: nothing is decimated, so equal weights in all bands give back the exact pixel.
     `allfocus.fusion.blending` has the same for arrays.
     """
-    shape = pictures.shape
-    current = pictures.reshape(-1, 1, *shape[-2:])
-    bands = []
-    taps = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)
-    for level in range(BANDS - 1):
-        hole = 2**level
-        padded = functional.pad(current, (2 * hole,) * 4, mode="reflect")
-        width, height = shape[-1], shape[-2]
-        rows = sum(taps[k] * padded[..., k * hole : k * hole + width] for k in range(5))
-        blurred = sum(taps[k] * rows[..., k * hole : k * hole + height, :] for k in range(5))  # type: ignore[index]
-        bands.append((current - blurred).reshape(shape))
-        current = blurred
-    bands.append(current.reshape(shape))
-    return bands
-
-
-def combine_bands(frames: Tensor, logits: Tensor) -> Tensor:
-    """Returns the fused pictures (batch, 3, height, width): each band of the sources weighted by its own softmax."""
-    weights = logits.softmax(dim=1)
-    bands = split_bands(frames)
-    return sum((weights[:, :, band, None] * bands[band]).sum(1) for band in range(BANDS))  # type: ignore[return-value]
+    return (logits.softmax(dim=1)[:, :, None] * frames).sum(1)

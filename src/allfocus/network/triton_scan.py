@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """The selective scan as Triton kernels, forward and backward, for an NVIDIA GPU.
 
 Three passes each way: every chunk of the sequence from a zero state, the carry from chunk to chunk, every chunk again
@@ -19,7 +20,7 @@ BLOCK = 32
 
 
 @triton.jit
-def _gain(step, a, decay):  # type: ignore[no-untyped-def]
+def _gain(step, a, decay):
     # (exp(v) - 1) / a with v = step * a; the series avoids the cancellation for small |v|.
     v = step * a
     series = step * (1.0 + v * (0.5 + v * (0.16666667 + v * 0.041666667)))
@@ -27,7 +28,7 @@ def _gain(step, a, decay):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _forward_kernel(  # type: ignore[no-untyped-def]
+def _forward_kernel(
     x_ptr, d_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, enter_ptr, y_ptr, leave_ptr, sum_ptr,
     length, channels, chunks,
     STATE: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr, LAST: tl.constexpr,
@@ -68,7 +69,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _carry_kernel(  # type: ignore[no-untyped-def]
+def _carry_kernel(
     leave_ptr, sum_ptr, a_ptr, enter_ptr, channels, chunks,
     STATE: tl.constexpr, BLOCK: tl.constexpr, REVERSE: tl.constexpr,
 ):  # fmt: skip
@@ -79,7 +80,7 @@ def _carry_kernel(  # type: ignore[no-untyped-def]
     a = tl.load(a_ptr + channel[:, None] * STATE + state_index[None, :], mask=valid[:, None], other=-1.0)
     state = tl.zeros([BLOCK, STATE], dtype=tl.float32)
     for i in range(0, chunks):
-        if REVERSE:
+        if REVERSE:  # noqa: SIM108 (resolved while the kernel is compiled)
             chunk = chunks - 1 - i
         else:
             chunk = i
@@ -91,7 +92,7 @@ def _carry_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _adjoint_kernel(  # type: ignore[no-untyped-def]
+def _adjoint_kernel(
     d_ptr, a_ptr, c_ptr, dy_ptr, leave_ptr, length, channels, chunks,
     STATE: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -115,7 +116,7 @@ def _adjoint_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _backward_kernel(  # type: ignore[no-untyped-def]
+def _backward_kernel(
     x_ptr, d_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, dy_ptr, enter_ptr, behind_ptr, states_ptr,
     dx_ptr, dd_ptr, da_ptr, db_ptr, dc_ptr, length, channels, chunks, blocks,
     STATE: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
@@ -181,7 +182,7 @@ class _TritonScan(torch.autograd.Function):
     """Ties the kernels to autograd; saves the inputs and the entering states, recomputes the rest."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:  # noqa: N803
+    def forward(ctx: Any, x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
         x, Δ, A, B, C, D = (tensor.contiguous() for tensor in (x, Δ, A.float(), B, C, D.float()))
         batch, length, channels = x.shape
         state = A.shape[1]
@@ -229,7 +230,7 @@ class _TritonScan(torch.autograd.Function):
         return dx, dd, da.sum((0, 1)), db.sum(2).to(B.dtype), dc.sum(2).to(C.dtype), skip
 
 
-def scan_triton(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:  # noqa: N803
+def scan_triton(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """Returns the selective scan of tensors on an NVIDIA GPU; the state size must be a power of two."""
     if A.shape[1] & (A.shape[1] - 1):
         raise ValueError(f"the Triton scan needs a state size that is a power of two, found {A.shape[1]}")

@@ -91,6 +91,22 @@ def visible_distance(layers: Sequence[Layer], stage: Stage) -> NDArray[np.float3
     return distance[inside].copy()
 
 
+def distance_range(layers: Sequence[Layer], stage: Stage) -> tuple[float, float]:
+    """Return the nearest and the farthest distance of the layers inside the picture, its margin left out.
+
+    Things too thin to fill half a pixel count as well, so that the default focus reaches the finest hair.
+    """
+    nearest, farthest = math.inf, 0.0
+    for layer in layers:
+        rows = slice(max(0, stage.margin - layer.top), max(0, stage.margin + stage.height - layer.top))
+        columns = slice(max(0, stage.margin - layer.left), max(0, stage.margin + stage.width - layer.left))
+        seen = layer.light[rows, columns, 3] > 0.1
+        if seen.any():
+            distance = np.broadcast_to(layer.distance, layer.light.shape[:2])[rows, columns][seen]
+            nearest, farthest = min(nearest, float(distance.min())), max(farthest, float(distance.max()))
+    return nearest, farthest
+
+
 def _needed_window(stage: Stage, transform: NDArray[np.float64]) -> tuple[int, int, int, int]:
     """Return top, bottom, left, right on the canvas of what a frame shows, with room for interpolation."""
     corners = np.array(

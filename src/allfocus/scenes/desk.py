@@ -33,7 +33,7 @@ def build_desk(stage: Stage) -> list[Layer]:
     standing = [
         # sprite, x and y of its foot
         (_plant(stage), 0.155, 0.66),
-        (shapes.test_card(stage.pixels(0.33), stage.generator(3)), 0.43, 0.575),
+        (shapes.focus_card(stage.pixels(0.33), stage.generator(3)), 0.43, 0.575),
         (
             shapes.mug(
                 stage.pixels(0.30),
@@ -54,6 +54,7 @@ def build_desk(stage: Stage) -> list[Layer]:
             0.80,
         ),
         (shapes.yarn_ball(stage.pixels(0.145), stage.generator(6), colour=(0.80, 0.20, 0.34)), 0.575, 0.695),
+        (shapes.pebble(stage.pixels(0.125), stage.generator(11)), 0.305, 0.625),
         (shapes.die(stage.pixels(0.115), stage.generator(7), colour=(0.16, 0.30, 0.72)), 0.585, 0.925),
     ]
     layers = [stage.fill(_bookshelf(stage), _BOOKS_DISTANCE)]

@@ -13,7 +13,7 @@ def build_flat(stage: Stage) -> list[Layer]:
     rows, columns = stage.grid()
     wall = ramp((0.25 + 0.5 * columns + 0.1 * rows).astype(np.float32), [(0.86, 0.80, 0.74), (0.72, 0.74, 0.76)])
     layers = [stage.fill(wall, 1.5)]
-    frame = shapes.test_card(stage.pixels(0.24, least=24), generator)
+    frame = shapes.focus_card(stage.pixels(0.24, least=24), generator)
     layers.append(stage.place(frame, x=0.22, y=0.40, distance=1.42))
     layers.append(_block(stage, x=0.70, y=1.2, height=0.62, width=0.50, colour=(0.36, 0.52, 0.60), distance=1.0))
     fruit = shapes.orange(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.scenes.catalogue import SCENES, SceneDescription
-from allfocus.scenes.compositing import INTERPOLATION_REACH, composite_frame, visible_distance
+from allfocus.scenes.compositing import INTERPOLATION_REACH, composite_frame, distance_range, visible_distance
 from allfocus.scenes.layers import Layer, Stage
 from allfocus.scenes.textures import to_linear_light, to_srgb_curve
 
@@ -103,10 +103,10 @@ def render_scene(
     _check_options(count, size, aperture, breathing, shake, noise, exposure, bit_depth, seed)
     stage = Stage(height=int(size[0]), width=int(size[1]), seed=seed)
     layers = sorted(description.build(stage), key=lambda layer: -layer.farthest)
-    nearest, farthest = min(layer.nearest for layer in layers), max(layer.farthest for layer in layers)
-    focus = _choose_focus(focus_distances, count, nearest, farthest)
+    focus = _choose_focus(focus_distances, count, *distance_range(layers, stage))
     strength = aperture * stage.unit
-    misfocus = max(abs(1 / distance - 1 / end) for distance in focus for end in (nearest, farthest))
+    ends = min(layer.nearest for layer in layers), max(layer.farthest for layer in layers)
+    misfocus = max(abs(1 / distance - 1 / end) for distance in focus for end in ends)
     _check_margin(stage, aperture, misfocus, shake)
     if not linear_light:
         layers = [_with_file_values(layer) for layer in layers]
@@ -118,7 +118,7 @@ def render_scene(
         light = composite_frame(layers, stage, focus=focus[number], strength=strength, transform=transforms[number])
         generator = stage.generator(_NOISE_STREAM, number)
         stack.append(_develop(light, linear_light, bit_depth, gain=gains[number], noise=noise, generator=generator))
-    truth = composite_frame(layers, stage, focus=nearest, strength=0.0, transform=np.eye(3))
+    truth = composite_frame(layers, stage, focus=1.0, strength=0.0, transform=np.eye(3))
     depth = visible_distance(layers, stage)
     return Scene(
         name=name,

@@ -23,6 +23,7 @@ from allfocus.scenes.textures import (
     ramp,
     siemens_star,
     step,
+    stone,
 )
 
 _LIGHT = np.array([-0.45, -0.62, 0.64], dtype=np.float32)
@@ -176,6 +177,16 @@ def orange(diameter: int, generator: np.random.Generator, *, colours: Sequence[C
     return Sprite(colour.astype(np.float32), coverage(np.hypot(x, y) - np.float32(radius)))
 
 
+def pebble(width: int, generator: np.random.Generator) -> Sprite:
+    """Return a smooth grey stone with veins, wider than tall."""
+    shape = (round(0.62 * width) + 2, width + 2)
+    y, x = centred_grid(*shape)
+    bright, _ = lit_sphere(y / np.float32(0.31 * width), x / np.float32(0.5 * width), 1.05)
+    greys = [(0.36, 0.37, 0.40), (0.60, 0.61, 0.62), (0.82, 0.82, 0.80)]
+    skin = stone(shape, generator, cell=max(4.0, width / 3), colours=greys) * bright[..., None]
+    return Sprite(skin.astype(np.float32), coverage(ellipse(y, x, 0.31 * width, 0.5 * width)))
+
+
 def yarn_ball(diameter: int, generator: np.random.Generator, *, colour: Colour) -> Sprite:
     """Return a ball of wool: bundles of parallel threads that cross in several directions."""
     shape = (diameter + 2, diameter + 2)
@@ -327,7 +338,7 @@ def coin(diameter: int, generator: np.random.Generator, *, metal: Colour) -> Spr
     return Sprite(colour.astype(np.float32), coverage((polar - 1.0) * radius))
 
 
-def test_card(height: int, generator: np.random.Generator) -> Sprite:
+def focus_card(height: int, generator: np.random.Generator) -> Sprite:
     """Return an upright focus chart: Siemens star, line groups and writing on white card."""
     width = round(0.78 * height)
     card = np.full((height, width, 3), (0.96, 0.95, 0.92), dtype=np.float32)
@@ -357,7 +368,7 @@ def test_card(height: int, generator: np.random.Generator) -> Sprite:
 
 def book(height: int, width: int, generator: np.random.Generator, *, colour: Colour) -> Sprite:
     """Return the spine of a book: cloth, gilt bands, a title down the spine."""
-    cloth = fabric((height, width), generator, period=2.0, warp=(1, 1, 1), weft=(0.9, 0.9, 0.9))
+    cloth = fabric((height, width), generator, period=max(2.4, width / 24), warp=(1, 1, 1), weft=(0.9, 0.9, 0.9))
     worn = fractal_noise((height, width), generator, cell=max(4.0, width / 2), roughness=0.6)
     y, x = centred_grid(height, width)
     bright, mirror = lit_cylinder(x + 0 * y, 0.62 * width)

@@ -1,0 +1,1 @@
+"""Training without focus stacks: sharp photos -> shuffled sources -> loss -> checkpoint, described by a recipe."""

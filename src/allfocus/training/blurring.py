@@ -1,5 +1,7 @@
 """Low-pass filters for batches of pictures on any device: mean, Gaussian, disk and median, one kernel per sample."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -46,7 +48,7 @@ def filter_pictures(pictures: Tensor, kernels: Tensor) -> Tensor:
     spectrum = torch.fft.rfft2(pictures)[:, None]
     # The kernels are symmetric; placing them at the corner makes the first valid pixel land at (30, 30).
     response = torch.fft.rfft2(stacked, s=(size[0], size[1]))[:, :, None]
-    filtered = torch.fft.irfft2(spectrum * response, s=(size[0], size[1]))
+    filtered: Tensor = torch.fft.irfft2(spectrum * response, s=(size[0], size[1]))
     start = LARGEST_KERNEL - 1
     valid = filtered[..., start:, start:]
     return valid if several else valid[:, 0]
@@ -98,15 +100,20 @@ def _border_coordinates(size: int, modes: Tensor, low: Tensor, high: Tensor) -> 
     return torch.where(beyond, replacement, position), ~beyond
 
 
-def upsample_noise(
-    batch: int, fields: int, size: tuple[int, int], cell: int, generator: torch.Generator, device: torch.device
+def draw_fields(
+    batch: int, fields: int, size: tuple[int, int], cells: Sequence[int], generator: torch.Generator
 ) -> Tensor:
-    """Returns smooth random fields (batch, fields, height, width) whose features are about `cell` pixels wide."""
+    """Returns smooth random fields (batch, fields, height, width); each sample draws its feature size from `cells`."""
     height, width = size
-    grid = (height // cell + 3, width // cell + 3)
-    noise = torch.randn(batch, fields, *grid, generator=generator, device=device)
-    large = functional.interpolate(noise, scale_factor=float(cell), mode="bicubic", align_corners=False)
-    return large[..., cell : cell + height, cell : cell + width]
+    device = generator.device
+    choice = torch.randint(len(cells), (batch, 1, 1, 1), generator=generator, device=device)
+    result = torch.zeros(batch, fields, height, width, device=device)
+    for index, cell in enumerate(cells):
+        grid = (height // cell + 3, width // cell + 3)
+        noise = torch.randn(batch, fields, *grid, generator=generator, device=device)
+        large = functional.interpolate(noise, scale_factor=float(cell), mode="bicubic", align_corners=False)
+        result = torch.where(choice == index, large[..., cell : cell + height, cell : cell + width], result)
+    return result
 
 
 def _offsets(reference: Tensor) -> Tensor:

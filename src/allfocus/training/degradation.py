@@ -1,5 +1,6 @@
 """What happens to real frames after the lens: noise, JPEG compression, exposure differences, small shifts."""
 
+import functools
 import math
 
 import torch
@@ -39,9 +40,14 @@ def compress_jpeg(pictures: Tensor, quality: Tensor, subsample: Tensor) -> Tenso
     return (rgb.clamp(0, 255).round()) / 255.0
 
 
+@functools.cache
+def _standard_table(values: tuple[int, ...], device: torch.device) -> Tensor:
+    # Kept, because a copy from the host cannot be part of a CUDA graph.
+    return torch.tensor(values, device=device, dtype=torch.float32).reshape(1, 1, 8, 8)
+
+
 def _table(values: tuple[int, ...], scale: Tensor) -> Tensor:
-    table = torch.tensor(values, device=scale.device, dtype=torch.float32).reshape(1, 1, 8, 8)
-    return (table * scale[:, None, None, None] + 0.5).floor().clamp(1.0, 255.0)
+    return (_standard_table(values, scale.device) * scale[:, None, None, None] + 0.5).floor().clamp(1.0, 255.0)
 
 
 def _quantise_blocks(planes: Tensor, table: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.training.blurring import upsample_noise
+from allfocus.training.blurring import draw_fields
 
-BLOB_CELLS = (4, 8, 16, 32, 64, 96, 128)
+BLOB_CELLS = (4, 8, 16, 32, 64, 64, 96, 128, 128)
 """Feature sizes of the blobs in pixels."""
 
 
@@ -55,7 +55,9 @@ def order_fields(
     generator: torch.Generator,
     guide: Tensor | None = None,
 ) -> Tensor:
-    """Returns which version each source shows at each position: (batch, sources, height, width), a permutation of 0..n-1.
+    """Returns which version each source shows at each position, (batch, sources, height, width).
+
+    Over the sources, every position is a permutation of 0 to n - 1.
 
     Args:
         batch: number of samples.
@@ -85,14 +87,11 @@ def _blob_scores(
     batch: int, sources: int, size: tuple[int, int], generator: torch.Generator, guide: Tensor | None
 ) -> Tensor:
     device = generator.device
-    choice = torch.randint(len(BLOB_CELLS), (batch,), generator=generator, device=device)
-    scores = torch.zeros(batch, sources, *size, device=device)
-    for index, cell in enumerate(BLOB_CELLS):
-        field = upsample_noise(batch, sources, size, cell, generator, device)
-        scores = torch.where((choice == index)[:, None, None, None], field, scores)
+    scores = draw_fields(batch, sources, size, BLOB_CELLS, generator)
     if guide is not None:
         brightness = functional.avg_pool2d(guide.mean(1, keepdim=True), 7, stride=1, padding=3, count_include_pad=False)
-        brightness = (brightness - brightness.mean((2, 3), keepdim=True)) / (brightness.std((2, 3), keepdim=True) + 0.02)
+        spread = brightness.std((2, 3), keepdim=True) + 0.02
+        brightness = (brightness - brightness.mean((2, 3), keepdim=True)) / spread
         follow = torch.randn(batch, sources, 1, 1, generator=generator, device=device) * 2
         wanted = torch.rand(batch, 1, 1, 1, generator=generator, device=device) < 0.4
         scores = scores + torch.where(wanted, follow * brightness, 0.0)

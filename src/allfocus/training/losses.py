@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.network.stack_network import BANDS, combine_bands
+from allfocus.network.stack_network import StackNetwork, select_pixels
 from allfocus.training.samples import Batch
 
 
@@ -14,21 +14,18 @@ def picture_loss(fused: Tensor, target: Tensor) -> Tensor:
 
 
 def selection_loss(logits: Tensor, batch: Batch, *, label_share: float) -> Tensor:
-    """Returns the picture loss of the selected bands plus the classification loss of the selection itself.
+    """Returns the picture loss of the selected pixels plus the classification loss of the selection itself.
 
     Where the sources agree the picture loss has no opinion; the label still has one, and learning to guess it from the
     surroundings is what makes decisions coherent where there is no texture.
 
     Args:
-        logits: (batch, n, BANDS, height, width).
+        logits: selection logits of the stack network (batch, n, height, width).
         batch: the samples.
         label_share: weight of the classification loss.
     """
-    fused = combine_bands(batch.frames, logits)
-    # The mean over the bands of the cross entropy against the one label.
-    log_weights = functional.log_softmax(logits, dim=1)
-    index = batch.label[:, None, None].expand(-1, -1, BANDS, -1, -1)
-    surprise = -log_weights.gather(1, index).mean((1, 2, 3, 4))
+    fused = select_pixels(batch.frames, logits)
+    surprise = functional.cross_entropy(logits, batch.label, reduction="none").mean((1, 2))
     classification = (surprise * batch.label_weight).mean()
     return picture_loss(fused, batch.target) + label_share * classification
 
@@ -36,6 +33,6 @@ def selection_loss(logits: Tensor, batch: Batch, *, label_share: float) -> Tenso
 def network_loss(network: torch.nn.Module, batch: Batch, *, label_share: float) -> Tensor:
     """Returns the loss of either network on one batch."""
     output = network(batch.frames)
-    if output.dim() == 5:
+    if isinstance(network, StackNetwork):
         return selection_loss(output, batch, label_share=label_share)
     return picture_loss(output, batch.target)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from allfocus.errors import InputError
@@ -77,20 +77,12 @@ def load_photos(
     Raises:
         InputError: the folder is missing or holds no usable photo; the message names the first reasons.
     """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give a folder of sharp photos")
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    skipped: list[str] = []
-    if licence_classes:
-        paths = _keep_licences(folder, paths, licence_classes)
-    if part is not None:
-        every, phase, inside = part
-        paths = [path for place, path in enumerate(paths) if (place % every == phase) == inside]
     arrays, names = [], []
-    for path in paths:
+    skipped: list[str] = []
+    for path in _find_photos(folder, licence_classes, part):
         try:
             array = _read_photo(path)
-        except (OSError, UnidentifiedImageError, ValueError, SyntaxError) as error:
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             skipped.append(f"{path.name}: {error}")
             continue
         if min(array.shape[:2]) < smallest_side:
@@ -99,8 +91,7 @@ def load_photos(
         arrays.append(array)
         names.append(path.name)
     if not arrays:
-        reasons = "; ".join(skipped[:3]) or f"no file ends in {', '.join(SUFFIXES)}"
-        raise InputError(f"{folder}: no usable photo ({reasons})")
+        raise InputError(f"{folder}: no usable photo among {len(skipped)} ({'; '.join(skipped[:3])})")
     counts = torch.tensor([array.shape[0] * array.shape[1] for array in arrays])
     return PhotoBank(
         pixels=torch.from_numpy(np.concatenate([array.reshape(-1, 3) for array in arrays])).to(device),
@@ -113,6 +104,27 @@ def load_photos(
     )
 
 
+def _find_photos(folder: Path, licence_classes: Sequence[str], part: tuple[int, int, bool] | None) -> list[Path]:
+    """Returns the files to read, sorted; where none is left, an error says which condition was the last straw."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give a folder of sharp photos")
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise InputError(f"{folder}: no usable photo (no file ends in {', '.join(SUFFIXES)})")
+    if licence_classes:
+        paths = _keep_licences(folder, paths, licence_classes)
+    if part is None:
+        return paths
+    every, phase, inside = part
+    kept = [path for place, path in enumerate(paths) if (place % every == phase) == inside]
+    if not kept:
+        raise InputError(
+            f"{folder}: {len(paths)} photos are too few to hold out every {every}th for validation; "
+            f"set data.held_out_every to a number from 2 to {len(paths)}, or to 0 to hold none out"
+        )
+    return kept
+
+
 def _keep_licences(folder: Path, paths: list[Path], licence_classes: Sequence[str]) -> list[Path]:
     table = folder / "SOURCES.csv"
     if not table.is_file():
@@ -121,12 +133,24 @@ def _keep_licences(folder: Path, paths: list[Path], licence_classes: Sequence[st
             "add one with columns file, licence_class, or set data.licence_classes=[]"
         )
     with table.open(newline="", encoding="utf-8") as lines:
-        classes = {row["file"]: row["licence_class"] for row in csv.DictReader(lines)}
-    return [path for path in paths if classes.get(path.name) in licence_classes]
+        rows = list(csv.DictReader(lines))
+    if rows and not {"file", "licence_class"} <= rows[0].keys():
+        raise InputError(f"{table}: needs the columns file and licence_class, found {', '.join(rows[0])}")
+    classes = {row["file"]: row["licence_class"] for row in rows}
+    kept = [path for path in paths if classes.get(path.name) in licence_classes]
+    if not kept:
+        raise InputError(
+            f"{table}: gives none of the {len(paths)} photos a licence class {' or '.join(licence_classes)}; "
+            "complete it, or set data.licence_classes=[]"
+        )
+    return kept
 
 
 def _read_photo(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     with Image.open(path) as picture:
+        if picture.mode.startswith(("I", "F")):
+            # Pillow would clip the values to 255 instead of scaling them: an all but white picture.
+            raise ValueError(f"pixels of type {picture.mode} are not 8 bits; save it as an 8-bit picture")
         rgb = picture.convert("RGB")
     if max(rgb.size) > LARGEST_SIDE:
         rgb.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Image.Resampling.LANCZOS)

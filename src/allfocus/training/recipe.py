@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 import tomllib
 import types
 import typing
@@ -13,7 +14,8 @@ from typing import Any, Literal
 from allfocus.errors import InputError
 from allfocus.network.paper_network import PaperNetworkConfig
 from allfocus.network.stack_network import StackNetworkConfig
-from allfocus.training.samples import ShuffleRecipe
+from allfocus.training.blurring import LARGEST_KERNEL
+from allfocus.training.samples import KERNELS, KINDS, ShuffleRecipe
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ class Recipe:
     log: LogRecipe = field(default_factory=LogRecipe)
     """Logs and checkpoints."""
 
+    @property
+    def network_config(self) -> StackNetworkConfig | PaperNetworkConfig:
+        """The sizes of the network that is trained."""
+        return self.stack_network if self.network == "ips" else self.paper_network
+
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Returns the recipe in a TOML file, with ``section.key=value`` overrides applied.
@@ -94,7 +101,8 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     A recipe may name another with ``base = "other.toml"`` (relative to itself) and then lists only what differs.
 
     Raises:
-        InputError: the file is missing or broken, a key is unknown (the nearest valid one is named) or has the wrong type.
+        InputError: the file is missing or broken; a key is unknown (the nearest valid one is named) or of the wrong
+            type; a value could only fail in the middle of a run.
     """
     table = _read_table(path)
     for override in overrides:
@@ -126,18 +134,24 @@ def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
     return recipe
 
 
-def _read_table(path: Path) -> dict[str, Any]:
+def _read_table(path: Path, derived: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Returns the table of a recipe on top of its base; `derived` are the recipes that led to it."""
     try:
         with path.open("rb") as source:
             table = tomllib.load(source)
     except OSError as error:
         raise InputError(f"{path}: cannot read the recipe ({error.strerror})") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid TOML ({error})") from error
     base = table.pop("base", None)
     if base is None:
         return table
-    merged = _read_table(path.parent / base)
+    if not isinstance(base, str):
+        raise InputError(f'{path}: base = {base!r}; give the name of another recipe, for example "ips.toml"')
+    parent = (path.parent / base).resolve()
+    if parent in derived or parent == path.resolve():
+        raise InputError(f"{path}: base = {base!r} leads back to itself")
+    merged = _read_table(parent, (*derived, path.resolve()))
     for key, value in table.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] |= value
@@ -191,21 +205,50 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
 
 def _check(recipe: Recipe, where: str) -> None:
     """Refuses combinations that could only fail later, in the middle of a run."""
+    data, optimizer, log = recipe.data, recipe.optimizer, recipe.log
+    config, stack = recipe.network_config, recipe.stack_network
+    divides = stack.heads >= 1 and stack.token_channels % stack.heads == 0
+    rules = (
+        ("data.crop", data.crop, data.crop >= 32 and data.crop % 16 == 0, "a multiple of 16, 32 or more"),
+        ("data.batch", data.batch, data.batch >= 1, "1 or more"),
+        ("data.held_out_every", data.held_out_every, data.held_out_every >= 0, "0 or more"),
+        ("data.held_out_every", data.held_out_every, data.held_out_every != 1, "2 or more, or 0 to hold none out"),
+        ("optimizer.iterations", optimizer.iterations, optimizer.iterations >= 1, "1 or more"),
+        ("optimizer.learning_rate", optimizer.learning_rate, 0 < optimizer.learning_rate < math.inf, "above 0"),
+        ("optimizer.average", optimizer.average, 0 <= optimizer.average < 1, "0 or more, and below 1"),
+        ("log.report_every", log.report_every, log.report_every >= 1, "1 or more"),
+        ("log.checkpoint_every", log.checkpoint_every, log.checkpoint_every >= 1, "1 or more"),
+        ("log.validate_every", log.validate_every, log.validate_every >= 0, "0 or more"),
+        ("log.validation_samples", log.validation_samples, log.validation_samples >= 1, "1 or more"),
+        ("mamba_blocks", config.mamba_blocks, config.mamba_blocks or config.res_blocks, "1 or more without ResBlocks"),
+        ("stack_network.heads", stack.heads, divides, "a divisor of token_channels"),
+    )
+    for key, value, kept, wanted in rules:
+        if not kept:
+            raise InputError(f"{where}: {key} = {value}; it must be {wanted}")
+    _check_shuffle(recipe, where)
+
+
+def _check_shuffle(recipe: Recipe, where: str) -> None:
     shuffle = recipe.shuffle
-    if recipe.data.crop % 16 or recipe.data.crop < 32:
-        raise InputError(f"{where}: data.crop = {recipe.data.crop}; it must be a multiple of 16, 32 or more")
-    if not 3 <= shuffle.smallest_kernel <= shuffle.largest_kernel <= 31:
-        raise InputError(f"{where}: shuffle kernels must satisfy 3 <= smallest <= largest <= 31")
+    smallest, largest = shuffle.smallest_kernel, shuffle.largest_kernel
+    if not 3 <= smallest <= largest <= LARGEST_KERNEL or smallest % 2 == 0 or largest % 2 == 0:
+        raise InputError(
+            f"{where}: shuffle.smallest_kernel = {smallest}, shuffle.largest_kernel = {largest}; "
+            f"both must be odd, and 3 <= smallest <= largest <= {LARGEST_KERNEL}"
+        )
     if not 0 <= shuffle.swap_probability <= 1:
         raise InputError(f"{where}: shuffle.swap_probability = {shuffle.swap_probability}; it must be in 0..1")
-    known = ("mean", "gaussian", "disk", "median")
-    for name in shuffle.filters:
-        if name not in known:
-            raise InputError(f"{where}: shuffle.filters has {name!r}; valid are {', '.join(known)}")
+    known = (*KERNELS, "median")
+    if not shuffle.filters or not set(shuffle.filters) <= set(known):
+        raise InputError(f"{where}: shuffle.filters = {list(shuffle.filters)}; valid are {', '.join(known)}")
     if "median" in shuffle.filters and (len(shuffle.filters) > 1 or shuffle.mask == "multi-scale"):
         raise InputError(f"{where}: the median filter can only be used alone, and not with mask = multi-scale")
     paired = recipe.network == "ips-paper" or shuffle.mask != "multi-scale"
     if paired and set(shuffle.sources) != {2}:
         raise InputError(f"{where}: shuffle.sources = {list(shuffle.sources)}; ips-paper and pair masks take [2] only")
-    if min(shuffle.sources) < 2:
-        raise InputError(f"{where}: shuffle.sources must be 2 or more")
+    if min(shuffle.sources, default=0) < 2:
+        raise InputError(f"{where}: shuffle.sources = {list(shuffle.sources)}; give numbers of 2 or more")
+    shares = [float(getattr(shuffle, kind)) for kind in KINDS]
+    if min(shares) < 0 or sum(shares) <= 0:
+        raise InputError(f"{where}: the shares shuffle.{', '.join(KINDS)} must be 0 or more, and not all 0")

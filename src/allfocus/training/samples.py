@@ -9,7 +9,8 @@ A batch of the stack network mixes five kinds of samples (shares in :class:`Shuf
 * ``layered``: a near picture with a matte over a far one; the blurred near one spreads over the far one.
 """
 
-import random
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,12 +21,12 @@ from torch.nn import functional
 from allfocus.training.blurring import (
     MARGIN,
     disk_kernels,
+    draw_fields,
     filter_pictures,
     gaussian_kernels,
     mean_kernels,
     median_filter,
     remap_borders,
-    upsample_noise,
 )
 from allfocus.training.degradation import affine_grid, compress_jpeg
 from allfocus.training.inter_image_shuffle import (
@@ -41,6 +42,16 @@ MOVE_MARGIN = 12
 """Extra pixels around a sample of kind `moved`."""
 BLUR_STEPS = 5
 """Blur levels between which `graded` samples interpolate."""
+KINDS = ("pixel", "blob", "moved", "graded", "layered")
+"""The kinds of samples, in the order in which a batch holds them."""
+HALVED_SHARE = 0.4
+"""Share of the crops that are taken at half scale."""
+KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": mean_kernels,
+    "gaussian": gaussian_kernels,
+    "disk": lambda sizes: disk_kernels(sizes / 2),
+}
+"""The linear filters of a recipe: odd kernel sizes (batch,) -> kernels (batch, 31, 31)."""
 
 
 @dataclass(frozen=True)
@@ -94,32 +105,50 @@ class Batch:
     """How far the label is to be trusted, 0 to 1 (batch,)."""
 
 
-def draw_batch(bank: PhotoBank, recipe: ShuffleRecipe, *, batch: int, crop: int, seed: int) -> Batch:
-    """Returns one batch; everything random in it follows from `seed`."""
-    chooser = random.Random(seed)
-    generator = torch.Generator(bank.device)
-    generator.manual_seed(chooser.getrandbits(62))
-    sources = chooser.choice(recipe.sources)
+def draw_batch(
+    bank: PhotoBank, recipe: ShuffleRecipe, *, batch: int, crop: int, sources: int, generator: torch.Generator
+) -> Batch:
+    """Returns one batch with `sources` frames per sample; everything random in it comes from `generator`.
+
+    Only tensor operations of fixed shape, so that on a GPU a CUDA graph can replay the drawing with the training step
+    (the median filter is the exception: its size is a number of this process).
+    """
     if recipe.mask != "multi-scale":
-        return _draw_pairs(bank, recipe, batch, crop, generator, chooser)
-    makers = {"pixel": _draw_shuffled, "blob": _draw_shuffled, "moved": _draw_moved}
+        return _draw_pairs(bank, recipe, batch, crop, generator)
     parts = []
     for kind, count in split_shares(recipe, batch).items():
         if not count:
             continue
-        if kind in makers:
-            clean = makers[kind](bank, recipe, kind, count, sources, crop, generator, chooser)
-            parts.append(_degrade(clean, recipe, generator))
-        elif kind == "graded":
-            parts.append(_draw_graded(bank, count, sources, crop, generator, chooser))
+        if kind == "graded":
+            parts.append(_draw_graded(bank, count, sources, crop, generator))
+        elif kind == "layered":
+            parts.append(_draw_layered(bank, count, sources, crop, generator))
         else:
-            parts.append(_draw_layered(bank, count, sources, crop, generator, chooser))
-    return Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in Batch.__dataclass_fields__))
+            draw = _draw_moved if kind == "moved" else _draw_shuffled
+            parts.append(_degrade(draw(bank, recipe, kind, count, sources, crop, generator), recipe, generator))
+    whole = Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in Batch.__dataclass_fields__))
+    return _pad_like_inference(whole, generator)
+
+
+def _pad_like_inference(batch: Batch, generator: torch.Generator) -> Batch:
+    """Repeats the last row and column up to seven times, as pictures are padded to a multiple of eight to be fused."""
+    count, height, width = batch.label.shape
+    device = batch.label.device
+    padding = torch.randint(8, (count, 2), generator=generator, device=device)
+    rows = torch.minimum(torch.arange(height, device=device), height - 1 - padding[:, :1])
+    columns = torch.minimum(torch.arange(width, device=device), width - 1 - padding[:, 1:])
+    index = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
+
+    def pad(maps: Tensor) -> Tensor:
+        flat = maps.reshape(count, -1, height * width)
+        return flat.gather(2, index[:, None].expand(-1, flat.shape[1], -1)).reshape(maps.shape)
+
+    return Batch(pad(batch.frames), pad(batch.target), pad(batch.label), batch.label_weight)
 
 
 def split_shares(recipe: ShuffleRecipe, batch: int) -> dict[str, int]:
     """Returns how many samples of each kind a batch has; rounding never loses or adds one."""
-    shares = {kind: float(getattr(recipe, kind)) for kind in ("pixel", "blob", "moved", "graded", "layered")}
+    shares = {kind: float(getattr(recipe, kind)) for kind in KINDS}
     total = sum(shares.values())
     counts, given, reached = {}, 0, 0.0
     for kind, share in shares.items():
@@ -129,11 +158,14 @@ def split_shares(recipe: ShuffleRecipe, batch: int) -> dict[str, int]:
     return counts
 
 
-def _draw_crops(bank: PhotoBank, count: int, size: int, generator: torch.Generator, chooser: random.Random) -> Tensor:
-    """Crops at full scale, or from twice the area and halved, which makes soft photos sharp."""
-    if 2 * size <= bank.smallest_side and chooser.random() < 0.4:
-        return functional.avg_pool2d(bank.crop(count, (2 * size, 2 * size), generator), 2)
-    return bank.crop(count, (size, size), generator)
+def _draw_crops(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> Tensor:
+    """Crops, most at full scale, some from twice the size and halved, which makes soft photos sharp."""
+    halved = round(HALVED_SHARE * count) if 2 * size <= bank.smallest_side else 0
+    crops = bank.crop(count - halved, (size, size), generator)
+    if not halved:
+        return crops
+    large = functional.avg_pool2d(bank.crop(halved, (2 * size, 2 * size), generator), 2)
+    return torch.cat([crops, large])
 
 
 def _draw_kernels(recipe: ShuffleRecipe, count: int, generator: torch.Generator) -> Tensor:
@@ -141,20 +173,19 @@ def _draw_kernels(recipe: ShuffleRecipe, count: int, generator: torch.Generator)
     device = generator.device
     choices = (recipe.largest_kernel - recipe.smallest_kernel) // 2 + 1
     sizes = recipe.smallest_kernel + 2.0 * torch.randint(choices, (count,), generator=generator, device=device)
-    makers = {"mean": mean_kernels, "gaussian": gaussian_kernels, "disk": lambda sizes: disk_kernels(sizes / 2)}
-    kernels = [makers[name](sizes) for name in recipe.filters]
+    kernels = [KERNELS[name](sizes) for name in recipe.filters]
     which = torch.randint(len(kernels), (count,), generator=generator, device=device)
     return torch.stack(kernels, dim=1)[torch.arange(count, device=device), which]
 
 
-def _draw_pairs(
-    bank: PhotoBank, recipe: ShuffleRecipe, batch: int, crop: int, generator: torch.Generator, chooser: random.Random
-) -> Batch:
+def _draw_pairs(bank: PhotoBank, recipe: ShuffleRecipe, batch: int, crop: int, generator: torch.Generator) -> Batch:
     """The paper's samples: one sharp and one filtered version, equation (2), random order of the two."""
     padded = bank.crop(batch, (crop + 2 * MARGIN, crop + 2 * MARGIN), generator)
     sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
     if recipe.filters == ("median",):
-        size = chooser.randrange(recipe.smallest_kernel, recipe.largest_kernel + 1, 2)
+        choices = (recipe.largest_kernel - recipe.smallest_kernel) // 2 + 1
+        choice = int(torch.randint(choices, (1,), generator=generator, device=bank.device))
+        size = recipe.smallest_kernel + 2 * choice
         blurred = median_filter(padded, size)
     else:
         blurred = filter_pictures(padded, _draw_kernels(recipe, batch, generator))
@@ -174,16 +205,15 @@ def _draw_versions(
     sources: int,
     size: int,
     generator: torch.Generator,
-    chooser: random.Random,
 ) -> Tensor:
     """Sharp crops and n - 1 blurred versions (count, n, 3, size, size), each blurred in its own way."""
     device = bank.device
-    padded = _draw_crops(bank, count, size + 2 * MARGIN, generator, chooser)
+    padded = _draw_crops(bank, count, size + 2 * MARGIN, generator)
     sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
     treated = torch.rand(count, generator=generator, device=device) < recipe.borders
     modes = torch.where(treated, torch.randint(1, 4, (count,), generator=generator, device=device), 0)
     sides = torch.rand(count, 4, generator=generator, device=device) < 0.75
-    kernels = _draw_kernels(recipe, count * (sources - 1), generator).unflatten(0, (count, sources - 1))
+    kernels = torch.unflatten(_draw_kernels(recipe, count * (sources - 1), generator), 0, (count, sources - 1))
     blurred = filter_pictures(remap_borders(padded, modes, sides), kernels)
     return torch.cat([sharp[:, None], blurred], dim=1)
 
@@ -196,9 +226,8 @@ def _draw_shuffled(
     sources: int,
     crop: int,
     generator: torch.Generator,
-    chooser: random.Random,
 ) -> Batch:
-    versions = _draw_versions(bank, recipe, count, sources, crop, generator, chooser)
+    versions = _draw_versions(bank, recipe, count, sources, crop, generator)
     guide = versions[:, 0] if kind == "blob" else None
     order = order_fields(count, sources, (crop, crop), granularity=kind, generator=generator, guide=guide)
     frames = shuffle_versions(versions, order)
@@ -215,28 +244,18 @@ def _draw_moved(
     sources: int,
     crop: int,
     generator: torch.Generator,
-    chooser: random.Random,
 ) -> Batch:
     size = crop + 2 * MOVE_MARGIN
-    versions = _draw_versions(bank, recipe, count, sources, size, generator, chooser)
+    versions = _draw_versions(bank, recipe, count, sources, size, generator)
     inner = versions[:, 0, :, MOVE_MARGIN:-MOVE_MARGIN, MOVE_MARGIN:-MOVE_MARGIN]
     order = order_fields(count, sources, (crop, crop), granularity="blob", generator=generator, guide=inner)
     frames = []
     for source in range(sources):
-        grid = affine_grid(
-            count,
-            (crop, crop),
-            MOVE_MARGIN,
-            shift=1.5,
-            turn=0.004,
-            zoom=0.006,
-            generator=generator,
-            device=bank.device,
-        )
+        grid = _draw_movements(count, crop, generator)
         seen = functional.grid_sample(
             versions.flatten(1, 2), grid, mode="bicubic", padding_mode="reflection", align_corners=True
-        ).unflatten(1, (sources, 3))
-        frames.append(shuffle_versions(seen, order[:, source : source + 1]))
+        )
+        frames.append(shuffle_versions(torch.unflatten(seen, 1, (sources, 3)), order[:, source : source + 1]))
     stacked = torch.cat(frames, dim=1).clamp(0, 1)
     label = sharp_source(order)
     return Batch(stacked, _pick(stacked, label), label, torch.ones(count, device=bank.device))
@@ -258,12 +277,14 @@ def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) ->
     sigma = 0.03 * torch.rand(count, 1, 1, 1, 1, generator=generator, device=device) ** 2
     noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
     frames = torch.where(share(recipe.noise), frames + noise, frames).clamp(0, 1)
-    if recipe.jpeg > 0:
-        quality = 60 + 38 * torch.rand(count, generator=generator, device=device)
-        subsample = torch.rand(count, generator=generator, device=device) < 0.6
+    compressed = round(recipe.jpeg * count)
+    if compressed:
+        # Samples are alike, so the first ones will do; a random choice would compress all and throw away most.
+        quality = 60 + 38 * torch.rand(compressed, generator=generator, device=device)
+        subsample = torch.rand(compressed, generator=generator, device=device) < 0.6
         each = quality.repeat_interleave(sources), subsample.repeat_interleave(sources)
-        compressed = compress_jpeg(frames.flatten(0, 1), *each).unflatten(0, (count, sources))
-        frames = torch.where(share(recipe.jpeg), compressed, frames)
+        done = compress_jpeg(frames[:compressed].flatten(0, 1), *each)
+        frames = torch.cat([torch.unflatten(done, 0, (compressed, sources)), frames[compressed:]])
     return Batch(frames, _pick(frames, batch.label), batch.label, batch.label_weight)
 
 
@@ -280,21 +301,23 @@ def _focus_positions(count: int, sources: int, generator: torch.Generator, *, ji
     return moved.gather(1, shuffle)
 
 
-def _draw_graded(
-    bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator, chooser: random.Random
-) -> Batch:
+def _draw_radii(count: int, generator: torch.Generator) -> Tensor:
+    """The largest blur radius of each sample, 1 to 14 pixels, small ones as likely as large ones (log-uniform)."""
+    return torch.exp(torch.rand(count, generator=generator, device=generator.device) * math.log(14.0))
+
+
+def _draw_graded(bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator) -> Batch:
     device = bank.device
-    padded = _draw_crops(bank, count, crop + 2 * MARGIN, generator, chooser)
+    padded = _draw_crops(bank, count, crop + 2 * MARGIN, generator)
     sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
-    largest = 2 + 12 * torch.rand(count, generator=generator, device=device)
+    largest = _draw_radii(count, generator)
     steps = torch.arange(1, BLUR_STEPS + 1, device=device) / BLUR_STEPS
     radii = largest[:, None] * steps[None] ** 1.5
     round_lens = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.6
-    disks = disk_kernels(radii.flatten()).unflatten(0, (count, BLUR_STEPS))
-    bells = gaussian_kernels((2 * radii.flatten() + 1).clamp(3, 31)).unflatten(0, (count, BLUR_STEPS))
+    disks = torch.unflatten(disk_kernels(radii.flatten()), 0, radii.shape)
+    bells = torch.unflatten(gaussian_kernels((2 * radii.flatten() + 1).clamp(3, 31)), 0, radii.shape)
     levels = torch.cat([sharp[:, None], filter_pictures(padded, torch.where(round_lens, disks, bells))], dim=1)
-    cell = chooser.choice((32, 64, 128))
-    depth = upsample_noise(count, 1, (crop, crop), cell, generator, device)
+    depth = draw_fields(count, 1, (crop, crop), (32, 64, 128), generator)
     low, high = depth.amin((2, 3), keepdim=True), depth.amax((2, 3), keepdim=True)
     depth = (depth - low) / (high - low + 1e-6)
     focus = _focus_positions(count, sources, generator, jitter=0.06)
@@ -309,28 +332,60 @@ def _draw_graded(
     return Batch(frames, sharp.contiguous(), blur.argmin(1), trust)
 
 
-def _draw_layered(
-    bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator, chooser: random.Random
-) -> Batch:
+def _draw_layered(bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator) -> Batch:
     device = bank.device
-    size = crop + 2 * MARGIN
-    near = _draw_crops(bank, count, size, generator, chooser)
-    far = _draw_crops(bank, count, size, generator, chooser)
+    size = crop + 2 * MARGIN + 2 * MOVE_MARGIN
+    near = _draw_crops(bank, count, size, generator)
+    far = _draw_crops(bank, count, size, generator)
     # Bright near things over a dark ground are what makes halos visible.
     darker = 0.3 + 0.7 * torch.rand(count, 1, 1, 1, generator=generator, device=device)
     far = far * darker
-    cell = chooser.choice((16, 32, 64))
-    field = upsample_noise(count, 1, (size, size), cell, generator, device)
-    alpha = (field * cell * 0.7 + 0.5).clamp(0, 1)
-    largest = 2 + 12 * torch.rand(count, generator=generator, device=device)
-    focus = _focus_positions(count, sources, generator, jitter=0.0)
-    near_radii, far_radii = largest[:, None] * focus, largest[:, None] * (1 - focus)
+    field = draw_fields(count, 1, (size, size), (16, 32, 64), generator)
+    slope = functional.avg_pool2d((field[..., 1:] - field[..., :-1]).abs(), 9, stride=1, padding=4)
+    rise = functional.pad(slope, (0, 1, 0, 0), mode="replicate").clamp(min=0.01)
+    # Blobs, or for some samples thin winding strips; about two pixels from transparent to opaque.
+    thin = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.35
+    height = torch.where(thin, 0.25 - field.abs(), field)
+    alpha = (height / (2 * rise) + 0.5).clamp(0, 1)
+    largest = _draw_radii(count, generator)
+    focus = _focus_positions(count, sources, generator, jitter=0.05)
+    near_radii, far_radii = largest[:, None] * focus.abs(), largest[:, None] * (1 - focus).abs()
     layer = torch.cat([near * alpha, alpha], dim=1)
-    shape = (count, sources)
-    blurred_layer = filter_pictures(layer, disk_kernels(near_radii.flatten()).unflatten(0, shape))
-    blurred_far = filter_pictures(far, disk_kernels(far_radii.flatten()).unflatten(0, shape))
+    blurred_layer = filter_pictures(layer, _lens_kernels(near_radii))
+    blurred_far = filter_pictures(far, _lens_kernels(far_radii))
     frames = blurred_layer[:, :, :3] + (1 - blurred_layer[:, :, 3:]) * blurred_far
     truth = (near * alpha + far * (1 - alpha))[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
-    error = (frames - truth[:, None]).abs().mean(2)
+    # Each source with the truth as it would see it, so that the better source can be told even when they are moved.
+    seen = torch.cat([frames, truth[:, None].expand_as(frames)], dim=2)
+    moved = count // 2
+    inner = slice(MOVE_MARGIN, -MOVE_MARGIN)
+    still = seen[moved:, :, :, inner, inner]
+    if moved:
+        grid = _draw_movements(moved * sources, crop, generator)
+        shaken = functional.grid_sample(
+            seen[:moved].flatten(0, 1), grid, mode="bicubic", padding_mode="reflection", align_corners=True
+        )
+        still = torch.cat([torch.unflatten(shaken.clamp(0, 1), 0, (moved, sources)), still])
+    frames, truths = still[:, :, :3], still[:, :, 3:]
+    error = (frames - truths).abs().mean(2)
     label = functional.avg_pool2d(error, 5, stride=1, padding=2).argmin(1)
-    return Batch(frames, truth.contiguous(), label, torch.full((count,), 0.5, device=device))
+    return Batch(frames, _pick(frames, label), label, torch.full((count,), 0.5, device=device))
+
+
+def _draw_movements(count: int, crop: int, generator: torch.Generator) -> Tensor:
+    """Sampling grids of small shifts, turns and zooms for pictures with MOVE_MARGIN extra pixels on each side."""
+    return affine_grid(
+        count,
+        (crop, crop),
+        MOVE_MARGIN,
+        shift=2.5,
+        turn=0.004,
+        zoom=0.006,
+        generator=generator,
+        device=generator.device,
+    )
+
+
+def _lens_kernels(radii: Tensor) -> Tensor:
+    """Disks (count, n, 31, 31) of the `radii` (count, n), none larger than a kernel holds."""
+    return torch.unflatten(disk_kernels(radii.flatten().clamp(max=MARGIN - 0.5)), 0, radii.shape)

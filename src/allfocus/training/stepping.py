@@ -1,11 +1,12 @@
-"""One optimisation step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
+"""One training step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
 
-The networks are small, so on a GPU launching kernels would take longer than running them; a graph per batch shape
-replays forward, backward and update with one launch.
+The networks are small, so on a GPU launching kernels would take longer than running them; one graph per number of
+sources replays drawing the samples, forward, backward and update with one launch.
 """
 
 import contextlib
 import copy
+import random
 from collections.abc import Iterator
 
 import torch
@@ -13,22 +14,28 @@ from torch import Tensor, nn
 
 from allfocus.errors import InputError
 from allfocus.training.losses import network_loss
+from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
-from allfocus.training.samples import Batch
+from allfocus.training.samples import Batch, draw_batch
 
 
 class Stepper:
     """Holds network, optimiser and running average, and takes steps."""
 
-    def __init__(self, network: nn.Module, recipe: Recipe, *, world: int) -> None:
+    def __init__(self, network: nn.Module, recipe: Recipe, bank: PhotoBank, *, rank: int, world: int) -> None:
         self.network = network
         self.recipe = recipe
+        self.bank = bank
+        self.rank = rank
         self.world = world
+        self.generator = torch.Generator(bank.device)
         self.parameters = list(network.parameters())
         self.device = self.parameters[0].device
-        self.graphed = self.device.type == "cuda" and world == 1
+        self.graphed = self.device.type == "cuda" and world == 1 and "median" not in recipe.shuffle.filters
         rate = torch.zeros((), device=self.device) if self.graphed else 0.0
-        self.optimizer = torch.optim.Adam(self.parameters, lr=rate, capturable=self.graphed, foreach=not self.graphed, fused=self.graphed)
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=rate, capturable=self.graphed, foreach=not self.graphed, fused=self.graphed
+        )
         for parameter in self.parameters:
             # Made here rather than by the first step, so that saving, restoring and capturing see one layout.
             self.optimizer.state[parameter] = {
@@ -37,12 +44,16 @@ class Stepper:
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
         self.average = [parameter.detach().clone() for parameter in self.parameters]
-        self._graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Batch, Tensor]] = {}
+        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
 
-    def step(self, batch: Batch, iteration: int) -> Tensor:
-        """Takes one step on `batch` and returns its loss, still on the device."""
+    def step(self, iteration: int) -> Tensor:
+        """Takes the step of one iteration and returns its loss, still on the device."""
         self._set_learning_rate(learning_rate(self.recipe, iteration))
-        loss = self._replay(batch) if self.graphed else self._update(batch)
+        # Samples follow from seed, process and iteration alone: that is what makes resuming exact.
+        chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
+        sources = chooser.choice(self.recipe.shuffle.sources)
+        seed = chooser.getrandbits(62)
+        loss = self._replay(sources, seed) if self.graphed else self._draw_and_update(sources, seed)
         decay = self.recipe.optimizer.average
         if decay > 0:
             # The average follows quickly at first, so that it is not weighed down by the initial weights.
@@ -55,8 +66,10 @@ class Stepper:
         """Gives a copy of the network with the averaged weights, or the network itself when no average is kept."""
         if self.recipe.optimizer.average == 0:
             self.network.eval()
-            yield self.network
-            self.network.train()
+            try:
+                yield self.network
+            finally:
+                self.network.train()
             return
         twin = copy.deepcopy(self.network).eval()
         with torch.no_grad():
@@ -66,7 +79,7 @@ class Stepper:
 
     def state(self) -> dict[str, Tensor]:
         """Returns all tensors from which a run can go on."""
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
         for (name, parameter), average in zip(self.network.named_parameters(), self.average, strict=True):
             tensors[f"weight/{name}"] = parameter
             tensors[f"average/{name}"] = average
@@ -95,7 +108,7 @@ class Stepper:
         mixed = self.device.type == "cuda" and self.recipe.optimizer.precision == "bfloat16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             loss = network_loss(self.network, batch, label_share=self.recipe.optimizer.label_share)
-        loss.backward()
+        torch.autograd.backward(loss)
         if self.world > 1:
             self._share_gradients()
         if self.recipe.optimizer.gradient_clip > 0:
@@ -108,32 +121,47 @@ class Stepper:
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         torch.distributed.all_reduce(flat)
         flat /= self.world
-        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def _replay(self, batch: Batch) -> Tensor:
-        shape = tuple(batch.frames.shape)
-        if shape not in self._graphs:
-            self._graphs[shape] = self._capture(batch)
-        graph, inputs, loss = self._graphs[shape]
-        for name in Batch.__dataclass_fields__:
-            getattr(inputs, name).copy_(getattr(batch, name))
+    def _draw(self, sources: int) -> Batch:
+        data = self.recipe.data
+        return draw_batch(
+            self.bank,
+            self.recipe.shuffle,
+            batch=data.batch,
+            crop=data.crop,
+            sources=sources,
+            generator=self.generator,
+        )
+
+    def _draw_and_update(self, sources: int, seed: int) -> Tensor:
+        self.generator.manual_seed(seed)
+        return self._update(self._draw(sources))
+
+    def _replay(self, sources: int, seed: int) -> Tensor:
+        if sources not in self._graphs:
+            self._graphs[sources] = self._capture(sources)
+        graph, loss = self._graphs[sources]
+        self.generator.manual_seed(seed)
         graph.replay()
         return loss
 
-    def _capture(self, batch: Batch) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
-        inputs = Batch(*(getattr(batch, name).clone() for name in Batch.__dataclass_fields__))
+    def _capture(self, sources: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                self._update(inputs)
+                self._update(self._draw(sources))
         torch.cuda.current_stream().wait_stream(side)
         self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            loss = self._update(inputs)
+        graph.register_generator_state(self.generator)
+        # Graphs run one after the other, so they may share their memory.
+        pool = next(iter(self._graphs.values()))[0].pool() if self._graphs else None
+        with torch.cuda.graph(graph, pool=pool):
+            loss = self._update(self._draw(sources))
         # The warm-up steps were not part of the run.
         self.restore(before)
-        return graph, inputs, loss
+        return graph, loss

@@ -6,6 +6,7 @@ happened; on a CPU bit for bit.
 """
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -13,16 +14,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from allfocus.errors import InputError, TrainingError
-from allfocus.network.checkpoint import build_network, read_tensors, save_network, save_tensors
+from allfocus.errors import InputError, OutputError, TrainingError
+from allfocus.network.checkpoint import build_network, load_network, read_tensors, save_network, save_tensors
+from allfocus.training.blurring import MARGIN
 from allfocus.training.photos import PhotoBank, load_photos
 from allfocus.training.recipe import Recipe, learning_rate, recipe_from_dictionary
 from allfocus.training.run_log import RunLog
-from allfocus.training.samples import Batch, draw_batch
+from allfocus.training.samples import MOVE_MARGIN
 from allfocus.training.stepping import Stepper
 from allfocus.training.validation import validate, write_preview
 
@@ -35,12 +37,15 @@ class TrainingProgress:
     """How a run stands, given to the progress callback."""
 
     iteration: int
+    """Iterations done, of this run and of those it resumed."""
     iterations: int
+    """Iterations of the whole run."""
     loss: float
-    """Mean loss since the last report."""
+    """Mean loss since the last report; not a number when this report is only a message."""
     images_per_second: float
     """Samples (not sources) per second over all processes."""
     seconds_left: float
+    """Estimate from the mean speed of this run so far."""
     message: str = ""
     """What else there is to say: skipped files, validation figures."""
 
@@ -54,6 +59,7 @@ def train(
     progress: Callable[[TrainingProgress], None] | None = None,
     device: str | None = None,
     stop_after_seconds: float | None = None,
+    start: Path | None = None,
 ) -> Path:
     """Trains a network on a folder of photos and returns the file with its weights.
 
@@ -62,76 +68,43 @@ def train(
         run: folder for checkpoints, logs and previews; must be new unless `resume`.
         recipe: what to do.
         resume: go on from the last checkpoint in `run`.
-        progress: called every `log.report_every` iterations.
+        progress: called every `log.report_every` iterations, and with what else there is to say.
         device: ``cpu`` or ``cuda``; by default the GPU if there is one.
         stop_after_seconds: stop there with a checkpoint, for machines that are lent by the hour.
+        start: weights of an earlier run to begin with instead of random ones; not used when resuming.
 
     Raises:
         InputError: no usable photo; a run folder that exists without `resume`, or does not fit the recipe.
         TrainingError: the loss is no longer a finite number; the last checkpoint is kept.
     """
-    rank, world = _join_processes()
-    place = _choose_device(device, rank)
+    place = _choose_device(device)
+    rank, world = _join_processes(place)
     tell = progress if progress is not None and rank == 0 else lambda _: None
-    margin = 2 * 15 + 2 * 12  # what the largest filter and the largest movement need around a crop
-    options: dict[str, Any] = {"smallest_side": recipe.data.crop + margin, "device": place}
-    every = recipe.data.held_out_every
-    bank = load_photos(
-        photos,
-        licence_classes=recipe.data.licence_classes,
-        part=(every, every - 1, False) if every else None,
-        **options,
-    )
-    if bank.skipped:
-        tell(TrainingProgress(0, recipe.optimizer.iterations, math.nan, 0, 0, f"skipped {'; '.join(bank.skipped)}"))
-    held_out = bank
-    if every and recipe.log.validate_every:
-        held_out = load_photos(
-            photos, licence_classes=recipe.data.licence_classes, part=(every, every - 1, True), **options
-        )
-    torch.manual_seed(recipe.seed)
-    network = build_network(recipe.stack_network if recipe.network == "ips" else recipe.paper_network).to(place)
-    stepper = Stepper(network, recipe, world=world)
+    iterations, every = recipe.optimizer.iterations, recipe.log
+    bank, held_out = _load_banks(photos, recipe, place)
+    if skipped := bank.skipped + (held_out.skipped if held_out is not bank else []):
+        tell(_message(0, iterations, f"skipped {'; '.join(skipped)}"))
+    stepper = Stepper(_build_network(recipe, start).to(place), recipe, bank, rank=rank, world=world)
     first, spent = _prepare_run(run, recipe, stepper, resume=resume, rank=rank)
-    if first == recipe.optimizer.iterations:
+    if first >= iterations:
         return run / WEIGHTS_FILE
     log = RunLog(run, first) if rank == 0 else None
-    began = reported = time.monotonic()
-    total, counted = torch.zeros((), device=place), 0
-    for iteration in range(first, recipe.optimizer.iterations):
-        batch = _draw(bank, recipe, iteration, rank)
-        total += stepper.step(batch, iteration)
-        counted += 1
-        done = iteration + 1
-        last = done == recipe.optimizer.iterations
-        now = time.monotonic()
-        out_of_time = stop_after_seconds is not None and now - began > stop_after_seconds
-        if done % recipe.log.report_every == 0 or last or out_of_time:
-            loss = float(total) / counted
-            now = time.monotonic()
-            if not math.isfinite(loss):
-                raise TrainingError(
-                    f"{run}: the loss is {loss} at iteration {done}; lower optimizer.learning_rate "
-                    f"({recipe.optimizer.learning_rate:g}) or set optimizer.gradient_clip, then resume from the last checkpoint"
-                )
-            speed = counted * recipe.data.batch * world / max(now - reported, 1e-9)
-            left = (recipe.optimizer.iterations - done) * (now - began) / (done - first)
-            tell(TrainingProgress(done, recipe.optimizer.iterations, loss, speed, left))
+    meter = _LossMeter(first, iterations, recipe.data.batch * world, place)
+    for done in range(first + 1, iterations + 1):
+        meter.add(stepper.step(done - 1))
+        last = done == iterations
+        out_of_time = stop_after_seconds is not None and _agree(meter.seconds() > stop_after_seconds, world, place)
+        if done % every.report_every == 0 or last or out_of_time:
+            report = meter.report(done)
+            _check_loss(report.loss, run, recipe, done)
+            tell(report)
             if log is not None:
-                log.write_loss(done, spent + now - began, loss, learning_rate(recipe, iteration), speed)
-            reported = now
-            total.zero_()
-            counted = 0
-        validating = recipe.log.validate_every and (done % recipe.log.validate_every == 0 or last)
-        if log is not None and validating:
-            with stepper.averaged() as averaged:
-                figures = validate(averaged, held_out, recipe)
-                write_preview(averaged, held_out, recipe, run / "previews" / f"{done:08d}.png")
-            log.write_validation(done, figures)
-            text = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
-            tell(TrainingProgress(done, recipe.optimizer.iterations, math.nan, 0, 0, f"validation: {text}"))
-        if rank == 0 and (done % recipe.log.checkpoint_every == 0 or last or out_of_time):
-            _save(run, recipe, stepper, done, spent + time.monotonic() - began, bank)
+                seconds, rate = spent + meter.seconds(), learning_rate(recipe, done - 1)
+                log.write_loss(done, seconds, report.loss, rate, report.images_per_second)
+        if log is not None and every.validate_every and (done % every.validate_every == 0 or last):
+            tell(_message(done, iterations, _validate(run, recipe, stepper, held_out, log, done)))
+        if rank == 0 and (done % every.checkpoint_every == 0 or last or out_of_time):
+            _save(run, recipe, stepper, done, spent + meter.seconds(), bank)
         if out_of_time:
             break
     if world > 1:
@@ -139,27 +112,101 @@ def train(
     return run / WEIGHTS_FILE
 
 
-def _draw(bank: PhotoBank, recipe: Recipe, iteration: int, rank: int) -> Batch:
-    seed = (recipe.seed << 48) + (rank << 40) + iteration
-    return draw_batch(bank, recipe.shuffle, batch=recipe.data.batch, crop=recipe.data.crop, seed=seed)
+class _LossMeter:
+    """Adds up losses on the device, so that no step waits for its loss, and measures the time they took."""
+
+    def __init__(self, first: int, iterations: int, samples: int, place: torch.device) -> None:
+        self.first = first
+        self.iterations = iterations
+        self.samples = samples
+        self.began = self.reported = time.monotonic()
+        self.total, self.counted = torch.zeros((), device=place), 0
+
+    def add(self, loss: Tensor) -> None:
+        """Takes in the loss of one iteration."""
+        self.total += loss
+        self.counted += 1
+
+    def seconds(self) -> float:
+        """Returns the seconds since the run began or was resumed."""
+        return time.monotonic() - self.began
+
+    def report(self, done: int) -> TrainingProgress:
+        """Returns how the run stands and begins a new mean."""
+        loss = float(self.total) / self.counted  # waits for the device, so the clock is read after it
+        now = time.monotonic()
+        speed = self.counted * self.samples / max(now - self.reported, 1e-9)
+        left = (self.iterations - done) * (now - self.began) / (done - self.first)
+        self.reported = now
+        self.total.zero_()
+        self.counted = 0
+        return TrainingProgress(done, self.iterations, loss, speed, left)
 
 
-def _join_processes() -> tuple[int, int]:
-    """Returns rank and number of processes; joins them when started by ``torchrun``."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world > 1 and not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    return int(os.environ.get("RANK", "0")), world
+def _message(done: int, iterations: int, text: str) -> TrainingProgress:
+    return TrainingProgress(done, iterations, math.nan, 0, 0, text)
 
 
-def _choose_device(device: str | None, rank: int) -> torch.device:
+def _choose_device(device: str | None) -> torch.device:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"device {device}: training runs on cpu or cuda")
     if device == "cuda":
         if not torch.cuda.is_available():
             raise InputError("device cuda was asked for, but torch finds no GPU; use cpu")
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     return torch.device(device)
+
+
+def _join_processes(place: torch.device) -> tuple[int, int]:
+    """Returns rank and number of processes; joins them when started by ``torchrun``."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1 and not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    return int(os.environ.get("RANK", "0")), world
+
+
+def _agree(verdict: bool, world: int, place: torch.device) -> bool:
+    """Returns whether any process says so: one that stopped alone would leave the others waiting for its gradients."""
+    if world == 1:
+        return verdict
+    flag = torch.tensor(float(verdict), device=place)
+    torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
+    return bool(flag)
+
+
+def _load_banks(photos: Path, recipe: Recipe, place: torch.device) -> tuple[PhotoBank, PhotoBank]:
+    """Returns the photos to train on and those held out; the same twice when none are to be held out."""
+    data = recipe.data
+    load = functools.partial(
+        load_photos,
+        photos,
+        # What the largest filter and the largest movement need around a crop.
+        smallest_side=data.crop + 2 * MARGIN + 2 * MOVE_MARGIN,
+        licence_classes=data.licence_classes,
+        device=place,
+    )
+    if not data.held_out_every:
+        bank = load()
+        return bank, bank
+    bank = load(part=(data.held_out_every, data.held_out_every - 1, False))
+    if not recipe.log.validate_every:
+        return bank, bank
+    return bank, load(part=(data.held_out_every, data.held_out_every - 1, True))
+
+
+def _build_network(recipe: Recipe, start: Path | None) -> nn.Module:
+    """Returns the recipe's network with the weights in `start`, or with some that follow from its seed."""
+    if start is not None:
+        network, _ = load_network(start)
+        if network.config != recipe.network_config:
+            raise InputError(f"{start}: holds a network of other sizes than the recipe; start from one that fits")
+        return network.train()
+    # The caller's random state is left alone.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return build_network(recipe.network_config)
 
 
 def _prepare_run(run: Path, recipe: Recipe, stepper: Stepper, *, resume: bool, rank: int) -> tuple[int, float]:
@@ -179,13 +226,41 @@ def _prepare_run(run: Path, recipe: Recipe, stepper: Stepper, *, resume: bool, r
     if state.exists():
         raise InputError(f"{run}: holds a run already; add --resume to go on, or name another folder")
     if rank == 0:
-        (run / "previews").mkdir(parents=True, exist_ok=True)
-        (run / "recipe.json").write_text(json.dumps(dataclasses.asdict(recipe), indent=2) + "\n", encoding="utf-8")
+        try:
+            (run / "previews").mkdir(parents=True, exist_ok=True)
+            (run / "recipe.json").write_text(json.dumps(dataclasses.asdict(recipe), indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{run}: cannot be made the folder of a run ({error.strerror})") from error
     return 0, 0.0
+
+
+def _check_loss(loss: float, run: Path, recipe: Recipe, done: int) -> None:
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"{run}: the loss is {loss} at iteration {done}; lower optimizer.learning_rate "
+            f"({recipe.optimizer.learning_rate:g}) or set optimizer.gradient_clip, then resume from the last checkpoint"
+        )
+
+
+def _validate(run: Path, recipe: Recipe, stepper: Stepper, held_out: PhotoBank, log: RunLog, done: int) -> str:
+    """Writes the figures and a preview picture of the held-out photos; returns the figures as a sentence."""
+    with stepper.averaged() as averaged:
+        figures = validate(averaged, held_out, recipe)
+        write_preview(averaged, held_out, recipe, run / "previews" / f"{done:08d}.png")
+    log.write_validation(done, figures)
+    return "validation: " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
 
 
 def _save(run: Path, recipe: Recipe, stepper: Stepper, iteration: int, seconds: float, bank: PhotoBank) -> None:
     header = {"iteration": iteration, "seconds": seconds, "recipe": dataclasses.asdict(recipe)}
+    state = stepper.state()
+    # The loss is looked at in reports only, and a finite one can have an infinite gradient: what is no longer a number
+    # must not replace the last checkpoint.
+    if broken := [name for name, tensor in state.items() if not bool(tensor.isfinite().all())]:
+        raise TrainingError(
+            f"{run}: {len(broken)} tensors are not finite after iteration {iteration}, the first is {broken[0]}; lower "
+            f"optimizer.learning_rate ({recipe.optimizer.learning_rate:g}), then resume from the last checkpoint"
+        )
     with stepper.averaged() as averaged:
         provenance = {
             "recipe": dataclasses.asdict(recipe),
@@ -197,6 +272,4 @@ def _save(run: Path, recipe: Recipe, stepper: Stepper, iteration: int, seconds: 
         }
         save_network(run / WEIGHTS_FILE, averaged, provenance)
     # Last, because it is what a resumed run starts from.
-    save_tensors(run / STATE_FILE, stepper.state(), header)
-
-
+    save_tensors(run / STATE_FILE, state, header)

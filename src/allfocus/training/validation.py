@@ -2,18 +2,18 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from allfocus.network.stack_network import combine_bands
+from allfocus.network.stack_network import StackNetwork, select_pixels
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe
-from allfocus.training.samples import Batch, ShuffleRecipe, draw_batch
+from allfocus.training.samples import KINDS, Batch, ShuffleRecipe, draw_batch
 
-KINDS = ("pixel", "blob", "moved", "graded", "layered")
 _VALIDATION_SEED = 1 << 61
 
 
@@ -21,9 +21,7 @@ def validate(network: nn.Module, bank: PhotoBank, recipe: Recipe) -> dict[str, f
     """Returns the mean peak signal-to-noise ratio in dB of each kind of sample the recipe has, on fixed samples."""
     figures = {}
     for name, shuffle in _validation_recipes(recipe.shuffle).items():
-        batch = draw_batch(
-            bank, shuffle, batch=recipe.log.validation_samples, crop=recipe.data.crop, seed=_VALIDATION_SEED
-        )
+        batch = _draw_fixed(bank, shuffle, recipe.log.validation_samples, recipe.data.crop)
         fused = fuse_batch(network, batch)
         error = ((fused - batch.target) ** 2).mean((1, 2, 3))
         # A sample without any error would make the mean infinite; 100 dB is below half a level of 16 bits.
@@ -36,14 +34,14 @@ def fuse_batch(network: nn.Module, batch: Batch) -> Tensor:
     with torch.no_grad():
         outputs = [network(frames[None]) for frames in batch.frames]
     output = torch.cat(outputs)
-    return combine_bands(batch.frames, output) if output.dim() == 5 else output
+    return select_pixels(batch.frames, output) if isinstance(network, StackNetwork) else output
 
 
 def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Path) -> None:
     """Writes a PNG with one row per kind of sample: the sources, the fused picture, the target."""
     rows = []
     for shuffle in _validation_recipes(recipe.shuffle).values():
-        batch = draw_batch(bank, shuffle, batch=1, crop=recipe.data.crop, seed=_VALIDATION_SEED)
+        batch = _draw_fixed(bank, shuffle, 1, recipe.data.crop)
         fused = fuse_batch(network, batch)
         rows.append(torch.cat([*batch.frames[0], fused[0], batch.target[0]], dim=2))
     pixels = torch.cat(rows, dim=1).clamp(0, 1).mul(255).round().byte().permute(1, 2, 0).cpu()
@@ -51,10 +49,15 @@ def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Pat
     Image.fromarray(np.asarray(pixels)).save(path)
 
 
+def _draw_fixed(bank: PhotoBank, shuffle: ShuffleRecipe, samples: int, crop: int) -> Batch:
+    generator = torch.Generator(bank.device).manual_seed(_VALIDATION_SEED)
+    return draw_batch(bank, shuffle, batch=samples, crop=crop, sources=shuffle.sources[0], generator=generator)
+
+
 def _validation_recipes(shuffle: ShuffleRecipe) -> dict[str, ShuffleRecipe]:
     sources = (shuffle.sources[0],)
     if shuffle.mask != "multi-scale":
         return {"shuffled": dataclasses.replace(shuffle, sources=sources)}
     kinds = [kind for kind in KINDS if getattr(shuffle, kind) > 0]
-    none = dict.fromkeys(KINDS, 0.0)
+    none: dict[str, Any] = dict.fromkeys(KINDS, 0.0)
     return {kind: dataclasses.replace(shuffle, sources=sources, **(none | {kind: 1.0})) for kind in kinds}

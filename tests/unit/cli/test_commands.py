@@ -90,7 +90,7 @@ def test_scores_are_computed_on_the_levels_of_the_file(tmp_path, capsys):
     assert "Q_MI" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["methods", "metrics"])
+@pytest.mark.parametrize("command", ["methods", "metrics", "datasets"])
 def test_lists_are_printed_as_table_and_as_json(capsys, command):
     assert main.run([command]) == 0
     table = capsys.readouterr().out

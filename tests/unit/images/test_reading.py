@@ -169,6 +169,15 @@ def test_a_truncated_file_is_refused(tmp_path, pixels8, suffix, share):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("share", [0.6, 0.99])
+def test_a_tiff_whose_jpeg_data_is_cut_off_is_refused_not_filled_with_grey(tmp_path, pixels8, share):
+    tifffile.imwrite(tmp_path / "a.tif", pixels8, photometric="rgb", compression="jpeg")  # its directory comes first
+    data = (tmp_path / "a.tif").read_bytes()
+    (tmp_path / "a.tif").write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(InputError, match="ends too early"):
+        read_image(tmp_path / "a.tif")
+
+
 def test_a_damaged_png_is_refused_by_its_checksum(tmp_path, pixels8):
     PillowImage.fromarray(pixels8).save(tmp_path / "a.png")
     data = bytearray((tmp_path / "a.png").read_bytes())

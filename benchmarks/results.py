@@ -1,0 +1,118 @@
+"""The paper's tables, measured here: runs the benchmark and writes the generated part of docs/results.md.
+
+All of it: python benchmarks/results.py
+A trial:   python benchmarks/results.py --limit 2 --output reports/trial --page reports/trial.md
+
+The tables stand between two marker comments; the rest of the page is left as it is. An interrupted run goes on where it
+stopped. The exit code is 1 if a cell failed; the page is not touched then.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import allfocus
+from allfocus.cli.printing import progress_bar
+from allfocus.errors import AllfocusError
+from allfocus.evaluation.benchmark import EvaluationResult
+from allfocus.evaluation.tables import markdown_tables
+from allfocus.images.writing import replace_file
+
+ROOT = Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+
+SIX = ("Q_MI", "Q_SF", "Q_S", "Q_CB", "Q_AB/F", "Q_NCIE")
+TABLES = {"lytro": SIX, "mffw": SIX, "real-mff": ("PSNR", "SSIM"), "mfi-whu": ("PSNR", "SSIM")}
+"""Data set -> the metrics that the paper prints for it: Tables 1, 2, and 3."""
+
+METHODS = (
+    "ips",
+    "dsift",
+    "dct-corr",
+    "laplacian-pyramid",
+    "guided-filter",
+    "wavelet",
+    "depth-map",
+    "average",
+)
+
+
+def measure(arguments: argparse.Namespace, protocol: str, pictures: Path | None) -> EvaluationResult:
+    """The result under one protocol; fused pictures of an earlier run are shared, only the scoring is new."""
+    output = arguments.output / protocol
+    if pictures is not None and not output.exists():
+        shutil.copytree(pictures, output / "fused", copy_function=os.link)
+    with progress_bar() as update:
+        return allfocus.evaluate(
+            {name: arguments.data / name for name in TABLES},
+            [*METHODS, *arguments.method],
+            output=output,
+            metrics=TABLES,
+            protocol=protocol,
+            limit=arguments.limit,
+            workers=arguments.workers,
+            progress=lambda step, done, count: update(f"{protocol} {step}", done, count),
+        )
+
+
+def generated_part(results: list[EvaluationResult]) -> str:
+    """The Markdown between the markers."""
+    document = results[0].document
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    parts = [
+        BEGIN,
+        "",
+        "<!-- Made by benchmarks/results.py; what is written here by hand is lost. -->",
+        "",
+        f"Measured on {document['created'][:10]} with {versions}; bootstrap seed {document['settings']['seed']}.",
+        "",
+    ]
+    for result in results:
+        parts += [f"## Protocol `{result.protocol}`", ""]
+        # The printed tables are the same under every protocol: once is enough.
+        first = result is results[0]
+        parts.append(markdown_tables(result.summaries, protocol=result.protocol, heading="###", printed=first))
+    return "\n".join([*parts, END])
+
+
+def replace_part(page: Path, part: str) -> None:
+    """Put the generated part between the markers of a page; a page without markers gets it at its end."""
+    text = page.read_text(encoding="utf-8") if page.exists() else "# Results\n\n"
+    before, begin, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2] if begin else ""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(page, (before + part + (after or "\n")).encode(), overwrite=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = Path(os.environ.get("ALLFOCUS_DATA") or ROOT.parent / "shared" / "data") / "eval"
+    parser.add_argument("--data", type=Path, default=default, help="the folder that holds the four sets")
+    parser.add_argument("--output", type=Path, default=ROOT / "reports" / "results", help="for pictures and reports")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results.md", help="the page to write into")
+    parser.add_argument("--protocol", action="append", choices=["grey", "rgb-mean"], help="default: both")
+    parser.add_argument("--method", action="append", default=[], help="one more method, such as ips-paper")
+    parser.add_argument("--limit", type=int, help="only the first so many pictures of each set")
+    parser.add_argument("--workers", type=int, help="processes at a time; default: one for each processor")
+    arguments = parser.parse_args()
+    results: list[EvaluationResult] = []
+    try:
+        for protocol in arguments.protocol or ["grey", "rgb-mean"]:
+            results.append(measure(arguments, protocol, results[0].output / "fused" if results else None))
+    except AllfocusError as error:
+        sys.exit(f"results: {error}")
+    failed = [cell for result in results for cell in result.errors]
+    for cell in failed:
+        print(f"{cell.dataset} {cell.sample} {cell.method}: {cell.error}", file=sys.stderr)
+    if failed:
+        print(f"{len(failed)} cells failed; {arguments.page} was not touched", file=sys.stderr)
+        return 1
+    replace_part(arguments.page, generated_part(results))
+    print(f"wrote {arguments.page}; reports are in {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

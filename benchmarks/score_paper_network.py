@@ -1,0 +1,62 @@
+"""Scores a two-source network (ips-paper or an ablation of it) on the four data sets with torch, on a GPU if there is one.
+
+Run: python benchmarks/score_paper_network.py WEIGHTS EVAL_FOLDER [--dataset lytro ...]
+Prints a Markdown table; EVAL_FOLDER holds the folders lytro, mffw, real-mff, mfi-whu. Needs torch, numpy, Pillow,
+safetensors only.
+"""
+
+import argparse
+import concurrent.futures
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from allfocus.datasets.catalogue import find_dataset
+from allfocus.metrics.catalogue import score
+from allfocus.network.checkpoint import load_network
+
+WITH_TRUTH = ["PSNR", "SSIM"]
+WITHOUT_TRUTH = ["Q_MI", "Q_SF", "Q_S", "Q_CB", "Q_AB/F", "Q_NCIE"]
+
+
+def read_picture(path: Path) -> NDArray[np.uint8]:
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def score_one(fused: NDArray[np.uint8], sources: list[Path], reference: Path | None) -> list[float]:
+    names = WITHOUT_TRUTH if reference is None else WITH_TRUTH
+    truth = None if reference is None else read_picture(reference)
+    figures = score(fused, [read_picture(path) for path in sources], reference=truth, metrics=names)
+    return [figures[name] for name in names]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--dataset", action="append", default=[])
+    arguments = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network, header = load_network(arguments.weights, device=device)
+    print(f"{arguments.weights.name}: {header['kind']}, iteration {header['provenance']['iteration']}")
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        for name in arguments.dataset or ["lytro", "mffw", "real-mff", "mfi-whu"]:
+            jobs = []
+            for sample in find_dataset(name, arguments.data / name):
+                pictures = np.stack([read_picture(path) for path in sample.sources])
+                frames = torch.from_numpy(pictures).permute(0, 3, 1, 2)[None].to(device) / 255.0
+                with torch.no_grad():
+                    fused = network(frames)[0].clamp(0, 1).mul(255).round().byte().permute(1, 2, 0).cpu().numpy()
+                jobs.append(pool.submit(score_one, fused, list(sample.sources), sample.reference))
+            means = np.mean([job.result() for job in jobs], axis=0)
+            names = WITH_TRUTH if len(means) == 2 else WITHOUT_TRUTH
+            cells = ", ".join(f"{metric} {value:.4f}" for metric, value in zip(names, means, strict=True))
+            print(f"| {name} | {len(jobs)} pictures | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Pictures for looking closely: crops where the focus changes, difference maps, and pictures as text for a page."""
+
+import base64
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.images.image import Image
+from allfocus.images.writing import encode_webp, to_integers
+
+Pixels = NDArray[np.float32]
+"""(H, W) or (H, W, 3), 0..1."""
+Window = tuple[int, int, int, int]
+"""Top, left, height, width in pixels."""
+
+LARGEST_SIDE = 640
+"""Pixels a side that a picture keeps in the report."""
+
+# Black, violet, orange, light yellow: rises evenly in lightness, so that it also reads in grey.
+_HEAT = np.array([[0, 0, 4], [61, 15, 107], [140, 41, 129], [222, 73, 104], [254, 159, 109], [252, 253, 191]]) / 255
+
+
+def find_focus_windows(
+    sources: Sequence[Pixels], results: Sequence[Pixels], *, count: int = 2, side: int | None = None
+) -> list[Window]:
+    """Windows on the boundary between what one source shows sharply and what another does, most telling first.
+
+    There methods differ: a window counts by how much boundary it holds and how much the results disagree in it.
+
+    Args:
+        sources: The partly focused pictures, one size.
+        results: The methods' results, same size; may be empty.
+        count: How many windows; fewer where the picture is too small for windows that do not overlap.
+        side: Of a window; by default a sixth of the picture's smaller side, 64 at least.
+
+    Example:
+        >>> noise = np.random.default_rng(0).random((200, 200), dtype=np.float32)
+        >>> left, right = noise.copy(), noise.copy()
+        >>> left[:, 100:] = 0.5
+        >>> right[:, :100] = 0.5
+        >>> [(top, x, height, width)] = find_focus_windows([left, right], [], count=1)
+        >>> x < 100 < x + width
+        True
+    """
+    height, width = sources[0].shape[:2]
+    side = min(max(64, min(height, width) // 6) if side is None else side, height, width)
+    interest = _mean_over(_boundary(sources), side)
+    if len(results) > 1:
+        spread = np.stack([_grey(result) for result in results]).std(axis=0)
+        interest = interest * (_mean_over(spread, side) + 1e-4)
+    interest = interest + 1e-9 * _mean_over(np.abs(_grey(sources[0]) - _grey(sources[-1])), side)
+    found: list[Window] = []
+    half = side // 2
+    allowed = np.zeros((height, width), bool)
+    allowed[half : height - side + half + 1, half : width - side + half + 1] = True
+    while len(found) < count and allowed.any():
+        row, column = np.unravel_index(int(np.where(allowed, interest, -1.0).argmax()), interest.shape)
+        top, left = int(row) - half, int(column) - half
+        found.append((top, left, side, side))
+        allowed[max(0, top + half - side) : top + half + side, max(0, left + half - side) : left + half + side] = False
+    return found
+
+
+def _boundary(sources: Sequence[Pixels]) -> NDArray[np.float32]:
+    """1 where the sharpest source changes from one pixel to the next, 0 elsewhere."""
+    reach = max(5, min(sources[0].shape[:2]) // 24) | 1
+    sharpness = [
+        cv2.GaussianBlur(cv2.Laplacian(_grey(source), cv2.CV_32F, ksize=3) ** 2, (0, 0), reach / 3)
+        for source in sources
+    ]
+    sharpest = cv2.medianBlur(np.stack(sharpness).argmax(axis=0).astype(np.uint8), min(reach, 31))
+    kernel = np.ones((3, 3), np.uint8)
+    changes = np.asarray(cv2.dilate(sharpest, kernel) != cv2.erode(sharpest, kernel))
+    return changes.astype(np.float32)
+
+
+def difference_map(picture: Pixels, against: Pixels) -> NDArray[np.float32]:
+    """How far each pixel is from another picture: (H, W), the mean over the channels, 0..1."""
+    first, second = _colour(picture), _colour(against)
+    difference: NDArray[np.float32] = np.abs(first - second).mean(axis=2).astype(np.float32)
+    return difference
+
+
+def heat_picture(values: NDArray[np.float32], *, largest: float) -> Pixels:
+    """Values as colours from black (0) over violet and orange to light yellow (``largest`` and above)."""
+    positions = np.linspace(0, 1, len(_HEAT))
+    scaled = np.clip(values / largest, 0, 1)
+    return np.stack([np.interp(scaled, positions, _HEAT[:, channel]) for channel in range(3)], axis=2).astype(
+        np.float32
+    )
+
+
+def crop(picture: Pixels, window: Window) -> Pixels:
+    """The part of a picture in a window."""
+    top, left, height, width = window
+    return picture[top : top + height, left : left + width]
+
+
+def shrink(picture: Pixels, largest_side: int = LARGEST_SIDE) -> Pixels:
+    """The picture with no side above a limit; smaller ones are returned as they are."""
+    height, width = picture.shape[:2]
+    scale = largest_side / max(height, width)
+    if scale >= 1:
+        return picture
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def data_address(picture: Pixels, *, quality: int) -> str:
+    """The picture as WebP in an address that a page can hold, so that it needs no other file.
+
+    Example:
+        >>> data_address(np.zeros((4, 4, 3), np.float32), quality=80)[:23]
+        'data:image/webp;base64,'
+    """
+    image = Image(_colour(picture))
+    data = encode_webp(to_integers(image.pixels, 8), image, quality)
+    return "data:image/webp;base64," + base64.b64encode(data).decode("ascii")
+
+
+def _grey(picture: Pixels) -> Pixels:
+    return picture if picture.ndim == 2 else picture.mean(axis=2, dtype=np.float32)
+
+
+def _colour(picture: Pixels) -> Pixels:
+    return picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
+
+
+def _mean_over(values: Pixels, side: int) -> NDArray[np.float64]:
+    return np.asarray(cv2.boxFilter(values.astype(np.float64), -1, (side, side), borderType=cv2.BORDER_REFLECT))

@@ -1,0 +1,76 @@
+"""What a result depends on, as short texts that change when it does: files, and the code behind a method or metric.
+
+A benchmark that goes on where it stopped reuses a result only if none of this has changed.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.resources
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+from allfocus.fusion.methods import find_method
+
+
+def file_fingerprint(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def combined_fingerprint(*parts: Any) -> str:
+    """One fingerprint of several plain values.
+
+    Example:
+        >>> combined_fingerprint("a", 1) == combined_fingerprint("a", 1) != combined_fingerprint("a", 2)
+        True
+    """
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def method_fingerprint(name: str) -> str:
+    """Changes when the method's code, code it imports from here, or its weights change.
+
+    Example:
+        >>> method_fingerprint("average") == method_fingerprint("wavelet")
+        False
+    """
+    module = find_method(name).function.partition(":")[0]
+    code = code_fingerprint(f"allfocus.fusion.{module}") if module else ""
+    folder = importlib.resources.files("allfocus") / "weights"
+    weights = []
+    if folder.is_dir():
+        with importlib.resources.as_file(folder) as path:
+            weights = [file_fingerprint(file) for file in sorted(path.glob(f"{name}.*")) if file.suffix != ".md"]
+    return combined_fingerprint(name, code, weights)
+
+
+@functools.cache
+def code_fingerprint(module: str) -> str:
+    """Changes when a module, or one of ours that it imports, changes in more than comments and layout."""
+    found: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        source = _source(name)
+        if name in found or source is None:
+            continue
+        tree = ast.parse(source)
+        found[name] = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                waiting.append(node.module)
+    return combined_fingerprint(found)
+
+
+def _source(module: str) -> str | None:
+    """The text of a module of ours below the package itself; None for all others."""
+    if not module.startswith("allfocus."):
+        return None
+    spec = importlib.util.find_spec(module)
+    return Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else None

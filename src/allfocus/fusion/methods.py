@@ -1,0 +1,197 @@
+"""The table of fusion methods, and `fuse`, which runs one of them on frames in memory."""
+
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.errors import InputError, MissingDependencyError
+from allfocus.images.image import ImageStack
+from allfocus.images.writing import to_integers
+
+Progress = Callable[[int, int], None]
+"""Called with the steps done and the steps in all."""
+
+
+@dataclass(frozen=True)
+class FusionResult:
+    """What fusing a stack gives."""
+
+    image: NDArray[Any]
+    """The picture (H, W, 3) or (H, W), in the type of the frames that were given."""
+    decision: NDArray[np.int16] | None = None
+    """Which frame each pixel came from (H, W), counted from 0, -1 where it is a mixture; None if the method has none."""
+    depth: NDArray[np.float32] | None = None
+    """Where in the stack each pixel is in focus (H, W), 0 the first frame and 1 the last; None without a decision."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to fuse."""
+
+    name: str
+    summary: str
+    paper: str = ""
+    limits: str = ""
+    missing: str = ""
+    """Why the method cannot run yet; empty for those that can."""
+    function: str = field(default="", repr=False)
+    """Where its function lives, as module:name; loaded when it is used."""
+
+
+def _planned(name: str, summary: str, paper: str) -> Method:
+    return Method(name, summary, paper, missing="its network has not been rebuilt and trained here yet")
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "ips",
+            "our network: selects every band of every pixel from any number of frames",
+            "Inter-image pixel shuffling (Lin, Ma, Wang 2025), extended",
+            "decides at a reduced scale when frames times pixels exceed 24 million",
+            function="learned:fuse_ips",
+        ),
+        Method(
+            "ips-paper",
+            "the paper's own network, for reproduction",
+            "Inter-image pixel shuffling (Lin, Ma, Wang 2025)",
+            "exactly 2 frames; needs the train extra; slow without a GPU",
+            function="learned:fuse_ips_paper",
+        ),
+        Method(
+            "dsift",
+            "dense SIFT as activity, refined by feature matching",
+            "Liu, Liu, Wang, Information Fusion 23, 2015",
+            "more than 2 frames are fused one after the other",
+            function="dsift:fuse_dsift",
+        ),
+        Method(
+            "dct-corr",
+            "correlation of 8x8 blocks with their blurred selves in the DCT domain",
+            "Amin-Naji, Aghagolzadeh, 2018",
+            function="dct_corr:fuse_dct_corr",
+        ),
+        Method(
+            "laplacian-pyramid",
+            "largest Laplacian coefficient at each scale",
+            "Burt, Adelson, IEEE Trans. Communications, 1983",
+            "halos at depth edges; adds up noise",
+            function="laplacian_pyramid:fuse_laplacian_pyramid",
+        ),
+        Method(
+            "guided-filter",
+            "saliency weights smoothed by a guided filter, two scales",
+            "Li, Kang, Hu, IEEE Trans. Image Processing 22, 2013",
+            function="guided_filter:fuse_guided_filter",
+        ),
+        Method(
+            "wavelet",
+            "largest coefficient of an undecimated wavelet transform",
+            "Starck, Fadili, Murtagh, IEEE Trans. Image Processing 16, 2007",
+            function="wavelet:fuse_wavelet",
+        ),
+        Method(
+            "depth-map",
+            "the sharpest frame of each pixel by a smoothed focus measure",
+            "Nayar, Nakagawa, IEEE Trans. PAMI 16, 1994",
+            "hard edges between frames",
+            function="depth_map:fuse_depth_map",
+        ),
+        Method("average", "the mean of the frames; what fusion must beat", function="average:fuse_average"),
+        _planned("cnn", "a convolutional network that classifies patches", "Liu, Chen, Peng, Wang, 2017"),
+        _planned("ifcnn", "a general fusion network with elementwise maximum", "Zhang, Liu, Sun, Yan, Zhao, Zhang, 2020"),
+        _planned("swinfusion", "cross-domain long-range learning with Swin transformers", "Ma, Tang, Fan, Huang, Mei, Ma, 2022"),
+        _planned("u2fusion", "unified unsupervised fusion", "Xu, Ma, Jiang, Guo, Ling, 2022"),
+        _planned("mff-gan", "unsupervised adversarial fusion", "Zhang, Le, Shao, Xu, Ma, 2021"),
+        _planned("zmff", "zero-shot fusion by deep priors", "Hu, Jiang, Liu, Ma, 2023"),
+        _planned("fusion2void", "unsupervised fusion by inpainting as proxy task", "Lin, Lin, Li, Ding, 2024"),
+    )
+}  # fmt: skip
+
+
+def list_methods() -> list[Method]:
+    """Returns all methods, our default first; those that cannot run yet say why in `missing`."""
+    return list(METHODS.values())
+
+
+def find_method(name: str) -> Method:
+    """Returns the method called `name`.
+
+    Raises:
+        InputError: there is none; the message names the nearest.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    nearest = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.0)[0]
+    raise InputError(f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)")
+
+
+def fuse(
+    frames: Sequence[NDArray[Any]] | ImageStack,
+    *,
+    method: str = "ips",
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> FusionResult:
+    """Returns one picture that is sharp wherever one of the frames is.
+
+    Args:
+        frames: two or more registered pictures of one size, (H, W, 3) RGB or (H, W); uint8, uint16, or float in 0..1.
+        method: a name of :func:`list_methods`.
+        device: ``auto``, ``cpu`` or ``cuda``; only the learned methods care.
+        progress: called as the work goes on.
+
+    Raises:
+        InputError: the frames do not fit together, or the method is unknown or does not take that many frames.
+        MissingDependencyError: the method cannot run with what is installed.
+
+    Example:
+        >>> import allfocus
+        >>> scene = allfocus.render_scene("desk", frames=3, size=(64, 80))
+        >>> result = fuse(scene.frames, method="ips")
+        >>> result.image.shape, result.decision.shape
+        ((64, 80, 3), (64, 80))
+    """
+    chosen = find_method(method)
+    if chosen.missing:
+        ready = ", ".join(other.name for other in METHODS.values() if not other.missing)
+        raise MissingDependencyError(f"{method} cannot run: {chosen.missing}; methods that can: {ready}")
+    given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
+    pictures = [_to_float(frame, number) for number, frame in enumerate(given, start=1)]
+    if progress is not None:
+        progress(0, 1)
+    module, _, name = chosen.function.partition(":")
+    function = getattr(importlib.import_module(f"allfocus.fusion.{module}"), name)
+    options: dict[str, Any] = {"device": device} if module == "learned" else {}
+    if chosen.name == "ips":
+        options["progress"] = progress
+    image, decision, *depth = function(pictures, **options)
+    if progress is not None:
+        progress(1, 1)
+    return FusionResult(_to_type(image, given[0].dtype), decision, depth[0] if depth else _depth(decision, len(given)))
+
+
+def _to_float(frame: NDArray[Any], number: int) -> NDArray[np.float32]:
+    if frame.dtype in (np.uint8, np.uint16):
+        return frame.astype(np.float32) / np.float32(np.iinfo(frame.dtype).max)
+    if not np.issubdtype(frame.dtype, np.floating):
+        raise InputError(f"frame {number} holds {frame.dtype}; give uint8, uint16, or floating point in 0..1")
+    return frame.astype(np.float32, copy=False)
+
+
+def _to_type(image: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+    if np.issubdtype(dtype, np.floating):
+        return image.astype(dtype, copy=False)
+    return to_integers(image, 8 * dtype.itemsize)
+
+
+def _depth(decision: NDArray[np.int16] | None, frames: int) -> NDArray[np.float32] | None:
+    if decision is None:
+        return None
+    return np.clip(decision, 0, None).astype(np.float32) / max(1, frames - 1)
