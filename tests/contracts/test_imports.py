@@ -35,7 +35,9 @@ def test_import_loads_nothing_heavy():
     assert not modules_after("import allfocus") & set(HEAVY)
 
 
-@pytest.mark.parametrize("command", [(), ("fuse",), ("demo",), ("train",), ("export",), ("scene",), ("methods",), ("evaluate",)])
+@pytest.mark.parametrize(
+    "command", [(), ("fuse",), ("demo",), ("train",), ("export",), ("scene",), ("methods",), ("evaluate",)]
+)
 def test_help_loads_nothing_heavy(command):
     assert not modules_after(RUN, *command, "--help") & {"torch", "cv2", "onnxruntime"}
 

@@ -50,7 +50,7 @@ def find_focus_windows(
     if len(results) > 1:
         spread = np.stack([_grey(result) for result in results]).std(axis=0)
         interest = interest * (_mean_over(spread, side) + 1e-4)
-    interest = interest + 1e-9 * _mean_over(np.abs(_grey(sources[0]) - _grey(sources[-1])), side)
+    interest = interest + 1e-12 * _mean_over(np.abs(_grey(sources[0]) - _grey(sources[-1])), side)
     found: list[Window] = []
     half = side // 2
     allowed = np.zeros((height, width), bool)
@@ -64,16 +64,20 @@ def find_focus_windows(
 
 
 def _boundary(sources: Sequence[Pixels]) -> NDArray[np.float32]:
-    """1 where the sharpest source changes from one pixel to the next, 0 elsewhere."""
+    """Positive where the sharpest source changes from one pixel to the next, the more the clearer; 0 elsewhere."""
     reach = max(5, min(sources[0].shape[:2]) // 24) | 1
-    sharpness = [
-        cv2.GaussianBlur(cv2.Laplacian(_grey(source), cv2.CV_32F, ksize=3) ** 2, (0, 0), reach / 3)
-        for source in sources
-    ]
-    sharpest = cv2.medianBlur(np.stack(sharpness).argmax(axis=0).astype(np.uint8), min(reach, 31))
+    sharpness = np.stack(
+        [
+            np.sqrt(cv2.GaussianBlur(cv2.Laplacian(_grey(source), cv2.CV_32F, ksize=3) ** 2, (0, 0), reach / 3))
+            for source in sources
+        ]
+    )
+    sharpest = cv2.medianBlur(sharpness.argmax(axis=0).astype(np.uint8), min(reach, 31))
     kernel = np.ones((3, 3), np.uint8)
     changes = np.asarray(cv2.dilate(sharpest, kernel) != cv2.erode(sharpest, kernel))
-    return changes.astype(np.float32)
+    # In a plain background the sharpest source changes by chance; there is a boundary only where it matters nearby.
+    contrast = cv2.GaussianBlur(sharpness.max(axis=0) - sharpness.min(axis=0), (0, 0), reach)
+    return np.asarray(changes * contrast, np.float32)
 
 
 def difference_map(picture: Pixels, against: Pixels) -> NDArray[np.float32]:

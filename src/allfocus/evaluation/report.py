@@ -144,16 +144,23 @@ def _byline(result: "EvaluationResult") -> str:
 def _error_list(result: "EvaluationResult") -> str:
     if not result.errors:
         return ""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for cell in result.errors:
+        groups.setdefault((cell.method, cell.dataset, cell.error), []).append(cell.sample)
     shown = 12
     items = "".join(
-        f"<li><b>{_escape(cell.method)}</b> on {_escape(f'{cell.dataset} {cell.sample}: {cell.error}')}</li>"
-        for cell in result.errors[:shown]
+        f"<li><b>{_escape(method)}</b> on {_escape(f'{dataset} {_several(names)}: {error}')}</li>"
+        for (method, dataset, error), names in list(groups.items())[:shown]
     )
-    rest = f"<li>and {len(result.errors) - shown} more, in results.csv</li>" if len(result.errors) > shown else ""
+    rest = f"<li>and {len(groups) - shown} more kinds, in results.csv</li>" if len(groups) > shown else ""
     return (
         f'<div class="alert" role="alert"><strong>{len(result.errors)} of {len(result.cells)} cells failed.</strong> '
         f"A method with a failed cell has no mean: one over the rest would not compare.<ul>{items}{rest}</ul></div>"
     )
+
+
+def _several(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _set_section(result: "EvaluationResult", summary: DatasetSummary, scenes: Sequence[str]) -> str:

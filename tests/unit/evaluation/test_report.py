@@ -134,6 +134,20 @@ def test_windows_lie_where_the_focus_changes_and_do_not_overlap():
     assert all(after - before >= windows[0][3] for before, after in itertools.pairwise(lefts))
 
 
+def test_windows_avoid_a_plain_background_with_noise():
+    generator = np.random.default_rng(1)
+    texture = generator.random((300, 400), dtype=np.float32)
+    sources = []
+    for sharp in (slice(20, 60), slice(60, 100)):
+        source = (0.5 + 0.002 * generator.standard_normal((300, 400))).astype(np.float32)
+        source[20:100, 20:100] = 0.5
+        source[20:100, sharp] = texture[20:100, sharp]
+        sources.append(source)
+    [(top, left, _, width)] = find_focus_windows(sources, [], count=1)
+    assert left < 60 < left + width
+    assert top < 100
+
+
 def test_a_picture_without_structure_still_gives_a_window():
     flat = np.full((40, 50), 0.5, np.float32)
     [(top, left, height, width)] = find_focus_windows([flat, flat], [flat])
