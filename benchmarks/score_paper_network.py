@@ -1,4 +1,4 @@
-"""Scores a two-source network (ips-paper or an ablation of it) on the four data sets with torch, on a GPU if there is one.
+"""Scores a two-source network (ips-paper or an ablation of it) on the four data sets, on a GPU if there is one.
 
 Run: python benchmarks/score_paper_network.py WEIGHTS EVAL_FOLDER [--dataset lytro ...]
 Prints a Markdown table; EVAL_FOLDER holds the folders lytro, mffw, real-mff, mfi-whu. Needs torch, numpy, Pillow,

@@ -1,0 +1,1 @@
+"""Many frames -> one picture: one method per file, the table of methods in `methods`."""

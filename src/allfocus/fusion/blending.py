@@ -1,9 +1,75 @@
-"""Sources and selection logits -> one picture, streaming over the sources."""
+"""Selection logits -> weights -> one picture.
 
+The logits of the network say little where all sources look alike: a clear sky is as sharp in one frame as in the next.
+There :func:`settle_logits` lets the surroundings decide, so that decisions stay coherent and noise stays even.
+"""
+
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+EVIDENCE_WINDOW = 9
+"""Side in pixels of the window over which sources are compared."""
+EVIDENCE_NOISE = 1 / 255
+"""Differences between sources of about this size tell nothing: one level of 8 bits."""
+SETTLING_LEVELS = 6
+"""Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
+LARGEST_MARGIN = 12.0
+"""Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
+
+
+def differing_evidence(frames: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Returns per pixel (H, W) how much there is to tell the sources apart: 0 nothing, 1 plenty.
+
+    The variance of the brightness over the sources, averaged over a window, against the variance of noise.
+    """
+    total = np.zeros(frames[0].shape[:2], np.float32)
+    squares = np.zeros_like(total)
+    for frame in frames:
+        brightness = frame if frame.ndim == 2 else frame.mean(axis=2)
+        total += brightness
+        squares += brightness * brightness
+    variance = np.maximum(squares / len(frames) - (total / len(frames)) ** 2, 0)
+    local = cv2.blur(variance, (EVIDENCE_WINDOW, EVIDENCE_WINDOW), borderType=cv2.BORDER_REFLECT_101)
+    return np.asarray((local / (local + np.float32(EVIDENCE_NOISE**2))) ** 2, np.float32)
+
+
+def settle_logits(logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """Returns logits (H, W) per source that follow the surroundings where there is no evidence.
+
+    Evidence-weighted means at growing scales (the "pull" of Gortler's push-pull), filled in from coarse to fine (the
+    "push"): full evidence keeps a logit as it is, none takes that of the nearest pixels that have some.
+
+    Args:
+        logits: per source (H, W).
+        evidence: (H, W) in 0..1, from :func:`differing_evidence`.
+
+    Example:
+        >>> logits = [np.zeros((8, 8), np.float32), np.full((8, 8), -3, np.float32)]
+        >>> settled = settle_logits(logits, np.ones((8, 8), np.float32))
+        >>> bool(np.allclose(settled, logits, atol=1e-5))
+        True
+    """
+    highest = functools.reduce(np.maximum, logits)
+    smallest = np.float32(1e-6)
+    weights = [np.maximum(evidence, smallest)]
+    for _ in range(SETTLING_LEVELS):
+        weights.append(np.maximum(cv2.pyrDown(weights[-1]), smallest))
+    settled = []
+    for own in logits:
+        weighted = [weights[0] * np.maximum(own - highest, np.float32(-LARGEST_MARGIN))]
+        for _ in range(SETTLING_LEVELS):
+            weighted.append(cv2.pyrDown(weighted[-1]))
+        value = weighted[-1] / weights[-1]
+        for level in range(SETTLING_LEVELS - 1, -1, -1):
+            weight = np.minimum(weights[level], 1)
+            wider = cv2.pyrUp(value, dstsize=(weight.shape[1], weight.shape[0]))
+            value = weight * (weighted[level] / weights[level]) + (1 - weight) * wider
+        settled.append(np.asarray(value, np.float32))
+    return settled
 
 
 def selection_weights(logits: Sequence[NDArray[np.float32]], *, sharpness: float) -> list[NDArray[np.float32]]:
@@ -14,9 +80,7 @@ def selection_weights(logits: Sequence[NDArray[np.float32]], *, sharpness: float
         >>> round(float(second[0, 0]), 4), float((first + second)[0, 0])
         (0.7311, 1.0)
     """
-    highest = logits[0]
-    for others in logits[1:]:
-        highest = np.maximum(highest, others)
+    highest = functools.reduce(np.maximum, logits)
     weights = [np.exp(np.float32(sharpness) * (own - highest)) for own in logits]
     total = weights[0].copy()
     for own in weights[1:]:

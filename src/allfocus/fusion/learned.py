@@ -3,6 +3,7 @@
 import functools
 import importlib.resources
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion.blending import blend_frames, selection_weights
+from allfocus.fusion.blending import blend_frames, differing_evidence, selection_weights, settle_logits
 from allfocus.fusion.source_frames import check_frames
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
-SHARPNESS = 4.0
-"""The network's confidence is taken to this power: decisions become nearly hard, edges between them stay smooth."""
+SHARPNESS = 16.0
+"""The network's confidence is taken to this power: pixels are copied from one source unless the choice is even."""
 LARGEST_DECISION = 24_000_000
-"""Pixels times frames up to which the network sees the frames at full resolution. Larger stacks are decided at a reduced
+"""Pixels times frames up to which the network sees the frames at full scale. Larger stacks are decided at a reduced
 scale, so that memory stays bounded and the network still sees the whole picture; blending is always at full scale."""
 
 
@@ -38,7 +39,7 @@ def fuse_ips(
     logits = _decide(checked, device)
     if progress is not None:
         progress(1, steps)
-    weights = selection_weights(logits, sharpness=SHARPNESS)
+    weights = selection_weights(settle_logits(logits, differing_evidence(checked)), sharpness=SHARPNESS)
     picture = blend_frames(
         checked, weights, progress=None if progress is None else lambda done: progress(done + 1, steps)
     )
@@ -91,7 +92,7 @@ def _prepare(frame: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.fl
     """Returns a frame as the network wants it: (3, H, W) with the sides repeated up to a multiple of eight."""
     picture = _three_channels(frame)
     if picture.shape[:2] != size:
-        picture = cv2.resize(picture, (size[1], size[0]), interpolation=cv2.INTER_AREA)
+        picture = np.asarray(cv2.resize(picture, (size[1], size[0]), interpolation=cv2.INTER_AREA), np.float32)
     # Two tokens a side at the least, because the network halves the picture three times.
     bottom = max(2 * SIZE_MULTIPLE - size[0], (-size[0]) % SIZE_MULTIPLE)
     right = max(2 * SIZE_MULTIPLE - size[1], (-size[1]) % SIZE_MULTIPLE)
@@ -120,4 +121,7 @@ def _session(device: str) -> Any:
     if device != "cpu" and "CUDAExecutionProvider" in available:
         providers.insert(0, "CUDAExecutionProvider")
     model = (_weights_folder() / "ips.onnx").read_bytes()
-    return onnxruntime.InferenceSession(model, providers=providers)
+    options = onnxruntime.SessionOptions()
+    # 0 takes all cores; the variable is what numerical libraries agree on, and what parallel workers set to 1.
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    return onnxruntime.InferenceSession(model, options, providers=providers)

@@ -24,7 +24,7 @@ class FusionResult:
     image: NDArray[Any]
     """The picture (H, W, 3) or (H, W), in the type of the frames that were given."""
     decision: NDArray[np.int16] | None = None
-    """Which frame each pixel came from (H, W), counted from 0, -1 where it is a mixture; None if the method has none."""
+    """Which frame each pixel came from (H, W), counted from 0, -1 where it is a mixture; None if a method has none."""
     depth: NDArray[np.float32] | None = None
     """Where in the stack each pixel is in focus (H, W), 0 the first frame and 1 the last; None without a decision."""
 
@@ -105,8 +105,8 @@ METHODS: dict[str, Method] = {
         ),
         Method("average", "the mean of the frames; what fusion must beat", function="average:fuse_average"),
         _planned("cnn", "a convolutional network that classifies patches", "Liu, Chen, Peng, Wang, 2017"),
-        _planned("ifcnn", "a general fusion network with elementwise maximum", "Zhang, Liu, Sun, Yan, Zhao, Zhang, 2020"),
-        _planned("swinfusion", "cross-domain long-range learning with Swin transformers", "Ma, Tang, Fan, Huang, Mei, Ma, 2022"),
+        _planned("ifcnn", "a general fusion network, elementwise maximum", "Zhang, Liu, Sun, Yan, Zhao, Zhang, 2020"),
+        _planned("swinfusion", "long-range learning with Swin transformers", "Ma, Tang, Fan, Huang, Mei, Ma, 2022"),
         _planned("u2fusion", "unified unsupervised fusion", "Xu, Ma, Jiang, Guo, Ling, 2022"),
         _planned("mff-gan", "unsupervised adversarial fusion", "Zhang, Le, Shao, Xu, Ma, 2021"),
         _planned("zmff", "zero-shot fusion by deep priors", "Hu, Jiang, Liu, Ma, 2023"),
@@ -194,4 +194,4 @@ def _to_type(image: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
 def _depth(decision: NDArray[np.int16] | None, frames: int) -> NDArray[np.float32] | None:
     if decision is None:
         return None
-    return np.clip(decision, 0, None).astype(np.float32) / max(1, frames - 1)
+    return np.asarray(np.clip(decision, 0, None) / max(1, frames - 1), np.float32)

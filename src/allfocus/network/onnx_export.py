@@ -42,7 +42,7 @@ class _OneStack(nn.Module):
 
 
 def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
-    """Writes the `ips` network in `checkpoint` (a weights file, or a run folder) as ONNX and proves that it equals torch.
+    """Writes the `ips` network in `checkpoint` (a weights file or run folder) as ONNX and proves that it equals torch.
 
     Raises:
         InputError: the checkpoint cannot be read, or holds `ips-paper`, which runs in torch only: its full-resolution

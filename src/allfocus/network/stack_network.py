@@ -54,10 +54,13 @@ class Exchange(nn.Module):
     def forward(self, features: Tensor, sources: int) -> Tensor:
         """Returns features of the same shape (batch * sources, channels, height, width)."""
         by_source = torch.unflatten(features, 0, (-1, sources))
-        mean = by_source.mean(1, keepdim=True).expand_as(by_source).flatten(0, 1)
-        maximum = by_source.amax(1, keepdim=True).expand_as(by_source).flatten(0, 1)
-        update: Tensor = self.mix(torch.cat([features, mean, maximum], dim=1))
-        return features + functional.relu(update)
+        weight, width = self.mix.weight, features.shape[1]
+        own, mean, maximum = weight[:, :width], weight[:, width : 2 * width], weight[:, 2 * width :]
+        # The mixing of [own, mean, maximum] in three parts, because the last two are the same for all sources.
+        shared = functional.conv2d(by_source.mean(1), mean, self.mix.bias)
+        shared = shared + functional.conv2d(by_source.amax(1), maximum)
+        update = torch.unflatten(functional.conv2d(features, own), 0, (-1, sources)) + shared[:, None]
+        return features + functional.relu(update.flatten(0, 1))
 
 
 class StackNetwork(nn.Module):

@@ -30,11 +30,13 @@ def compress_jpeg(pictures: Tensor, quality: Tensor, subsample: Tensor) -> Tenso
     red, green, blue = (pictures * 255.0).unbind(1)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
     chroma = torch.stack([(blue - luma) / 1.772, (red - luma) / 1.402], dim=1)
-    halved = functional.interpolate(functional.avg_pool2d(chroma, 2), scale_factor=2.0, mode="bilinear")
-    chroma = torch.where(subsample[:, None, None, None], halved, chroma)
     scale = torch.where(quality < 50, 5000.0 / quality, 200.0 - 2.0 * quality) / 100.0
     luma = _quantise_blocks(luma[:, None] - 128.0, _table(_LUMINANCE, scale))[:, 0] + 128.0
-    chroma = _quantise_blocks(chroma, _table(_CHROMINANCE, scale))
+    table = _table(_CHROMINANCE, scale)
+    # The encoder halves the colours before it cuts them into blocks; the decoder doubles what it reads.
+    halved = _quantise_blocks(functional.avg_pool2d(chroma, 2), table)
+    doubled = functional.interpolate(halved, scale_factor=2.0, mode="bilinear")
+    chroma = torch.where(subsample[:, None, None, None], doubled, _quantise_blocks(chroma, table))
     cb, cr = chroma.unbind(1)
     rgb = torch.stack([luma + 1.402 * cr, luma - 0.344136 * cb - 0.714136 * cr, luma + 1.772 * cb], dim=1)
     return (rgb.clamp(0, 255).round()) / 255.0

@@ -1,0 +1,1 @@
+"""Frames onto one grid: the step between reading a stack and fusing it."""
