@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError, OutputError
 
 if TYPE_CHECKING:
+    from allfocus.alignment.stack_alignment import AlignmentResult, StackAlignment, align
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
     from allfocus.fusion.methods import FusionResult, fuse, list_methods
     from allfocus.images.image import Image, ImageStack
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from allfocus.training.recipe import read_recipe
     from allfocus.training.train import train
 
-__version__ = "0.1.0"
+from allfocus.version import __version__
 
 __all__ = [
+    "AlignmentResult",
     "AllfocusError",
     "EvaluationResult",
     "FusionResult",
@@ -38,7 +40,9 @@ __all__ = [
     "InputError",
     "MissingDependencyError",
     "OutputError",
+    "StackAlignment",
     "__version__",
+    "align",
     "evaluate",
     "export_onnx",
     "fuse",
@@ -54,10 +58,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AlignmentResult": "allfocus.alignment.stack_alignment",
     "EvaluationResult": "allfocus.evaluation.benchmark",
     "FusionResult": "allfocus.fusion.methods",
     "Image": "allfocus.images.image",
     "ImageStack": "allfocus.images.image",
+    "StackAlignment": "allfocus.alignment.stack_alignment",
+    "align": "allfocus.alignment.stack_alignment",
     "evaluate": "allfocus.evaluation.benchmark",
     "export_onnx": "allfocus.network.onnx_export",
     "fuse": "allfocus.fusion.methods",

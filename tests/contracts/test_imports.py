@@ -36,7 +36,7 @@ def test_import_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("fuse",), ("demo",), ("train",), ("export",), ("scene",), ("methods",), ("evaluate",)]
+    "command", [(), ("fuse",), ("align",), ("demo",), ("train",), ("export",), ("scene",), ("methods",), ("evaluate",)]
 )
 def test_help_loads_nothing_heavy(command):
     assert not modules_after(RUN, *command, "--help") & {"torch", "cv2", "onnxruntime"}

@@ -11,6 +11,7 @@ import allfocus
 ROOT = Path(__file__).resolve().parents[2]
 
 PUBLIC_NAMES = [
+    "AlignmentResult",
     "AllfocusError",
     "EvaluationResult",
     "FusionResult",
@@ -19,7 +20,9 @@ PUBLIC_NAMES = [
     "InputError",
     "MissingDependencyError",
     "OutputError",
+    "StackAlignment",
     "__version__",
+    "align",
     "evaluate",
     "export_onnx",
     "fuse",
@@ -34,7 +37,7 @@ PUBLIC_NAMES = [
     "write_image",
 ]
 
-COMMANDS = ["datasets", "demo", "evaluate", "export", "fuse", "methods", "metrics", "scene", "score", "train"]
+COMMANDS = ["align", "datasets", "demo", "evaluate", "export", "fuse", "methods", "metrics", "scene", "score", "train"]
 
 
 def test_the_public_names_are_the_list_above():

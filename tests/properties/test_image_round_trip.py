@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from allfocus.images.exif import mark_as_upright, parse_block, read_orientation
+from allfocus.images.exif import (
+    EXIF_DIRECTORY,
+    add_history,
+    block_of_tiff,
+    mark_as_upright,
+    parse_block,
+    read_orientation,
+)
 from allfocus.images.image import Image
-from allfocus.images.reading import read_image, turn_upright
+from allfocus.images.reading import list_frames, read_image, turn_upright
 from allfocus.images.writing import to_integers, write_image
 
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(lambda size: st.sampled_from([size, (*size, 3)]))
@@ -53,3 +60,38 @@ def test_any_bytes_can_pose_as_exif_without_an_error(body, header):
     assert 1 <= read_orientation(block) <= 8
     assert len(mark_as_upright(block)) == len(block)
     parse_block(block)
+    block_of_tiff(block)
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"II*\x00\x08\x00\x00\x00", b"MM\x00*\x00\x00\x00\x08"]))
+def test_history_can_be_added_to_any_bytes_that_pose_as_exif(body, header):
+    block = add_history(header + body, software="allfocus", history="fused", width=3, height=2)
+    directory = parse_block(block)
+    assert [entry[3] for entry in directory.entries if entry[0] == 0x0131] == [b"allfocus\x00"]
+    history = [entry[3] for entry in directory.children[EXIF_DIRECTORY].entries if entry[0] == 0x9213]
+    assert history[0].endswith(b"fused\x00")
+
+
+@given(levels, st.data(), st.sampled_from([".png", ".tif"]))
+def test_alpha_reads_back_exactly(samples, data, suffix):
+    alpha = data.draw(arrays.arrays(samples.dtype, samples.shape[:2]))
+    largest, depth = np.float32(np.iinfo(samples.dtype).max), samples.dtype.itemsize * 8
+    given = Image(samples.astype(np.float32) / largest, bit_depth=depth, alpha=alpha.astype(np.float32) / largest)
+    with tempfile.TemporaryDirectory() as folder:
+        image = read_image(write_image(given, Path(folder) / f"a{suffix}"))
+    np.testing.assert_array_equal(to_integers(image.pixels, depth), samples)
+    if (alpha == largest).all():
+        assert image.valid is None
+    else:
+        np.testing.assert_array_equal(to_integers(image.alpha, depth), alpha)
+        np.testing.assert_array_equal(image.valid, alpha > 0)
+
+
+@given(levels, st.sampled_from([".png", ".tif", ".jpg", ".webp"]))
+def test_headers_promise_what_decoding_gives(samples, suffix):
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_image(samples, Path(folder) / f"a{suffix}")
+        (frame,) = list_frames(path)
+        image = read_image(path)
+    assert (frame.height, frame.width, frame.is_colour) == (image.height, image.width, image.is_colour)
+    assert frame.header.bit_depth == image.bit_depth

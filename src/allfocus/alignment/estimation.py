@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.alignment.brightness import to_light
 from allfocus.alignment.transforms import (
     MODELS,
     Matrix,
@@ -33,8 +34,11 @@ WORKING_PIXELS = 1_000_000
 SMALLEST_SIDE = 24
 """Pixels of the shorter side of the coarsest octave; below that nothing is left to match."""
 
-OCTAVES_AT_ONCE = 3
+OCTAVES_AT_ONCE = 5
 """Octaves that share each step: the finest gives precision, the coarser ones hold where it has no content."""
+
+THUMBNAIL_SIDE = 160
+"""Pixels of the longer side of what brightness is compared on."""
 
 _SEARCH_PIXELS = 128 * 128
 _SAMPLES = 100_000
@@ -59,8 +63,11 @@ class PreparedFrame:
     size: tuple[int, int]
     """Height and width of the frame."""
 
+    from_thumbnail: Matrix
+    """Pixels of the thumbnail to pixels of the frame."""
+
     thumbnail: Plane
-    """(h, w) or (h, w, 3), the frame reduced to about 100 pixels a side."""
+    """(h, w) or (h, w, 3), the frame reduced to at most ``THUMBNAIL_SIDE`` pixels a side, in linear light."""
 
     blank: bool
     """True when the frame has nothing to match: one even tone, or noise below the step of its file."""
@@ -82,6 +89,12 @@ class PairEstimate:
     agreement: float
     """-1..1, correlation of what both frames show after the motion; see ``BELONGS``."""
 
+    likeness: float
+    """0..1, mean correlation of the three finest octaves: near 1 for frames that are sharp in the same places."""
+
+    likeness_unmoved: float
+    """The same with both frames left as they are: what the motion has to beat."""
+
     @property
     def belongs(self) -> bool:
         """Whether both frames show the same scene."""
@@ -91,6 +104,10 @@ class PairEstimate:
 def prepare_frame(frame: NDArray[np.float32], *, working_pixels: int = WORKING_PIXELS) -> PreparedFrame:
     """The octaves of a frame, in which it can be compared with frames of another focus.
 
+    Values are taken to carry the sRGB curve, as those of nearly all photographs do, and are turned into light first: a
+    lens blurs light, and on the curve the middle of a blurred edge is not where the edge is (measured: up to half a
+    pixel of error between neighbours).
+
     Args:
         frame: (H, W, 3) or (H, W), 0..1; values in a small part of that range are as good.
         working_pixels: Reduce the frame to about this many pixels first.
@@ -98,34 +115,61 @@ def prepare_frame(frame: NDArray[np.float32], *, working_pixels: int = WORKING_P
     height, width = frame.shape[:2]
     scale = min(1.0, float(np.sqrt(working_pixels / (height * width))))
     small = frame if scale == 1.0 else cv2.resize(frame, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-    grey: Plane = np.asarray(small.mean(axis=2, dtype=np.float32) if small.ndim == 3 else small, np.float32)
+    small = np.asarray(small, np.float32)
+    shrink = min(1.0, THUMBNAIL_SIDE / (scale * max(height, width)))
+    noise = _noise(_grey(small))
+    light, slope = to_light(small)
+    thumbnail = np.asarray(cv2.resize(light, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA), np.float32)
+    grey, uncertain = _grey(light), _grey(slope) * np.float32(noise)
     low, high = (float(value) for value in np.percentile(grey[::2, ::2], [0.5, 99.5]))
-    spread = high - low
-    # A file of 16 bits that uses 50..600 of 65535 must be matched as well as one that uses them all.
-    blank = not spread > 1e-4
-    grey = (grey - np.float32(low)) / np.float32(max(spread, 1e-4))
-    octaves = [_local_phase(grey)]
-    while min(grey.shape) >= 2 * SMALLEST_SIDE:
-        grey = np.asarray(cv2.pyrDown(grey), np.float32)
-        octaves.append(_local_phase(grey))
-    shrink = min(1.0, 100 / max(height, width))
-    thumbnail = cv2.resize(small, None, fx=shrink / scale, fy=shrink / scale, interpolation=cv2.INTER_AREA)
-    return PreparedFrame(tuple(octaves), scale, (height, width), np.asarray(thumbnail, np.float32), blank)
+    blank = not high - low > 1e-6 or high - low < 3 * float(uncertain.mean())
+    unit = np.float32(1.0 / max(high - low, 1e-6))
+    octaves = _octaves((grey - np.float32(low)) * unit, uncertain * unit)
+    return PreparedFrame(octaves, scale, (height, width), thumbnail_to_frame(shrink * scale), thumbnail, blank)
 
 
-def _local_phase(grey: Plane) -> Plane:
-    """One octave of detail, divided by its local strength."""
-    band = cv2.GaussianBlur(grey, (0, 0), 0.9) - cv2.GaussianBlur(grey, (0, 0), 2.5)
-    power = cv2.GaussianBlur(band * band, (0, 0), 5.0)
-    # Noise has no place to be matched. The median of the finest differences is mostly noise where pictures are blurred.
+def _grey(picture: Plane) -> Plane:
+    return np.asarray(picture.mean(axis=2, dtype=np.float32) if picture.ndim == 3 else picture, np.float32)
+
+
+def _noise(grey: Plane) -> float:
+    """Standard deviation of the noise: the median of the finest differences, which most places owe to noise alone."""
     fine = grey[1:-1, 1:-1] * 4 - grey[:-2, 1:-1] - grey[2:, 1:-1] - grey[1:-1, :-2] - grey[1:-1, 2:]
-    noise = 0.25 * float(np.median(np.abs(fine[::2, ::2]))) / 0.6745 / np.sqrt(20.0)
-    floor = (2.0 * noise) ** 2 + 0.02 * float(power.mean()) + 1e-7
-    phase: Plane = np.asarray(band / np.sqrt(power + np.float32(floor)), np.float32)
-    # Pixels near the border were made with mirrored ones, which stay where they are when the picture moves.
-    margin = 3
-    phase[:margin], phase[-margin:], phase[:, :margin], phase[:, -margin:] = 0, 0, 0, 0
-    return phase
+    return float(np.median(np.abs(fine[::2, ::2]))) / 0.6745 / float(np.sqrt(20.0)) if fine.size else 0.0
+
+
+def _octaves(grey: Plane, uncertain: Plane) -> tuple[Plane, ...]:
+    """Octaves of detail, each divided by its local strength."""
+    bands: list[Plane] = []
+    powers: list[Plane] = []
+    floors: list[Plane] = []
+    while True:
+        band = cv2.GaussianBlur(grey, (0, 0), 0.9) - cv2.GaussianBlur(grey, (0, 0), 2.5)
+        power = cv2.GaussianBlur(band * band, (0, 0), 5.0)
+        bands.append(band)
+        powers.append(power)
+        floors.append(cv2.GaussianBlur(uncertain * uncertain, (0, 0), 5.0) + np.float32(0.02 * power.mean() + 1e-9))
+        if min(grey.shape) < 2 * SMALLEST_SIDE:
+            break
+        grey = np.asarray(cv2.pyrDown(grey), np.float32)
+        uncertain = np.asarray(cv2.pyrDown(uncertain), np.float32) / 2  # noise averages out
+    phases = []
+    for level, (band, power, floor) in enumerate(zip(bands, powers, floors, strict=True)):
+        # Detail that is much weaker than that of the next octave is what a strong blur has left over: outlines of the
+        # lens opening, which do not stay in place from frame to frame. Divided by both strengths it remains small.
+        coarser = powers[min(level + 1, len(powers) - 1)]
+        coarser = cv2.resize(coarser, (band.shape[1], band.shape[0]), interpolation=cv2.INTER_LINEAR)
+        phase = np.asarray(band / np.sqrt(power + coarser + floor), np.float32)
+        # Pixels near the border were made with mirrored ones, which stay where they are when the picture moves.
+        margin = 3
+        phase[:margin], phase[-margin:], phase[:, :margin], phase[:, -margin:] = 0, 0, 0, 0
+        phases.append(phase)
+    return tuple(phases)
+
+
+def thumbnail_to_frame(shrink: float) -> Matrix:
+    """The matrix from pixels of a picture reduced by a factor to pixels of the full one: areas correspond."""
+    return np.linalg.inv(_to_working(shrink))
 
 
 def estimate_pair(
@@ -149,7 +193,7 @@ def estimate_pair(
     fine = fixed.octaves
     coarsest = len(fine) - 1
     if moving.blank or fixed.blank:
-        return PairEstimate(np.eye(3), np.zeros((8, 8)), np.zeros(8), 0.0)
+        return PairEstimate(np.eye(3), np.zeros((8, 8)), np.zeros(8), 0.0, 0.0, 0.0)
     if initial is None:
         fetch = _search(moving, fixed, count)
         start = next(level for level in range(coarsest + 1) if fine[level].size <= _SEARCH_PIXELS or level == coarsest)
@@ -159,12 +203,13 @@ def estimate_pair(
     equations = None
     for level in range(start, -1, -1):
         fetch, equations = _descend(moving, fixed, fetch, level, count)
-    assert_levels = range(0, coarsest + 1)
-    agreement = _agreement(moving, fixed, fetch, assert_levels)
+    agreements = _agreements(moving, fixed, fetch, range(coarsest + 1))
+    unmoved = _agreements(moving, fixed, np.eye(3), range(min(3, coarsest + 1)))
+    likeness, likeness_unmoved = (float(np.clip(np.mean(values[:3]), 0.0, 1.0)) for values in (agreements, unmoved))
     information, pull = equations if equations is not None else (np.zeros((8, 8)), np.zeros(8))
     slack = np.linalg.lstsq(information, pull, rcond=1e-9)[0]
     transform = np.linalg.inv(np.linalg.inv(to_working) @ fetch @ to_working)
-    return PairEstimate(transform / transform[2, 2], information, slack, agreement)
+    return PairEstimate(transform / transform[2, 2], information, slack, max(agreements), likeness, likeness_unmoved)
 
 
 def _to_working(scale: float) -> Matrix:
@@ -229,7 +274,7 @@ def _equations(
     source, inside = _fetch(moving.octaves[level], _at_level(fetch, level), size)
     weight = _local_correlation(source, target)
     weight *= inside
-    chosen = np.flatnonzero(weight > 0.05)
+    chosen = np.flatnonzero(weight > 0.005)
     if len(chosen) < 16:
         return np.zeros((8, 8)), np.zeros(8)
     stride = max(1, len(chosen) // _SAMPLES)
@@ -264,28 +309,30 @@ def _equations(
 
 
 def _local_correlation(first: Plane, second: Plane) -> Plane:
-    """0..1 at each pixel: squared correlation of two octaves around it, 0 where it is negative or one has no content.
+    """How much each pixel may say: correlation of two octaves around it to the fourth, content of the poorer squared.
 
-    It is negative where a strong blur turns light stripes into dark ones ("spurious resolution").
+    It is 0 where the correlation is negative: a strong blur turns light stripes into dark ones ("spurious resolution").
+    The high powers were chosen on rendered stacks; lower ones double the error where near things hide far ones.
     """
     shared = cv2.blur(first * second, _WINDOW)
-    strength = cv2.blur(first * first, _WINDOW) * cv2.blur(second * second, _WINDOW)
-    correlation = np.maximum(shared, 0) / np.sqrt(strength + np.float32(0.01))
-    return np.asarray(correlation * correlation, np.float32)
+    content_first, content_second = cv2.blur(first * first, _WINDOW), cv2.blur(second * second, _WINDOW)
+    correlation = np.maximum(shared, 0) ** 2 / (content_first * content_second + np.float32(0.01))
+    content = np.minimum(content_first, content_second)
+    return np.asarray((correlation * content) ** 2, np.float32)
 
 
-def _agreement(moving: PreparedFrame, fixed: PreparedFrame, fetch: Matrix, levels: Sequence[int]) -> float:
-    """Correlation of the octaves after the motion: that of the octave that agrees best among those large enough."""
-    best = -1.0
+def _agreements(moving: PreparedFrame, fixed: PreparedFrame, fetch: Matrix, levels: Sequence[int]) -> list[float]:
+    """Correlation of each octave after the motion; octaves with too few pixels to tell chance apart are left out."""
+    found: list[float] = []
     for level in levels:
         target = fixed.octaves[level]
         source, inside = _fetch(moving.octaves[level], _at_level(fetch, level), (target.shape[0], target.shape[1]))
-        if level and inside.sum() < 2500:
+        if found and inside.sum() < 2500:
             break
         first, second = source[inside].astype(np.float64), target[inside].astype(np.float64)
         strength = float(np.sqrt(np.sum(first**2) * np.sum(second**2)))
-        best = max(best, float(np.sum(first * second)) / strength if strength > 0 else 0.0)
-    return best
+        found.append(float(np.sum(first * second)) / strength if strength > 0 else 0.0)
+    return found
 
 
 # --- the search for a beginning -------------------------------------------------------------------------------------
@@ -304,7 +351,7 @@ def _search(moving: PreparedFrame, fixed: PreparedFrame, count: int) -> Matrix:
         for fetch in begin:
             for octave in range(min(level + 1, coarsest), level - 1, -1):
                 fetch, _ = _descend(moving, fixed, fetch, octave, count)
-            score = _agreement(moving, fixed, fetch, [level])
+            (score,) = _agreements(moving, fixed, fetch, [level])
             if score > best_score:
                 best, best_score = fetch, score
         if best_score > 0.5:
@@ -328,6 +375,7 @@ def _shift_by_phase(moving: Plane, fixed: Plane, level: int, growth: float, turn
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     turned = cv2.warpPerspective(moving, begin, (width, height), flags=flags)
     window = cv2.createHanningWindow((width, height), cv2.CV_32F)
-    (shift_x, shift_y), _ = cv2.phaseCorrelate(fixed, np.asarray(turned, np.float32), window)
+    # OpenCV 5 multiplies its arguments with the window in place, so it gets a copy.
+    (shift_x, shift_y), _ = cv2.phaseCorrelate(fixed.copy(), np.asarray(turned, np.float32), window)
     fetch = begin @ motion_of(np.array([shift_x, shift_y]))
     return _at_level(fetch, -level)

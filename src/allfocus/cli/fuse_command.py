@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,53 +16,88 @@ ENDINGS = {".jpg": ".jpg", ".jpeg": ".jpg", ".tif": ".tif", ".tiff": ".tif"}
 @click.argument("frames", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (.png .tif .jpg .webp).")
 @click.option("--method", default="ips", show_default=True, help="How to fuse; see allfocus methods.")
+@click.option("--align/--no-align", default=True, show_default=True, help="Bring moved frames onto one grid.")
+@click.option("--prefer", type=click.Choice(["near", "far"]), help="Which end of the stack wins where frames conflict.")
+@click.option(
+    "--skip-bad", is_flag=True, help="Leave out frames that are damaged or do not belong, instead of stopping."
+)
+@click.option("--depth-map", type=click.Path(path_type=Path), help="Also write the depth: 16-bit grey, near is black.")
 @click.option(
     "--decision-map",
     type=click.Path(path_type=Path),
     help="Also write which frame each pixel came from: the first black, the last white.",
 )
+@click.option("--bit-depth", type=click.Choice(["8", "16"]), help="Bits per channel of the result; else as the frames.")
+@click.option("--quality", type=click.IntRange(1, 100), default=95, show_default=True, help="Of JPEG and WebP.")
+@click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
+@click.option("--dry-run", is_flag=True, help="Only check the frames and the output, and say what would be done.")
 @device_option
 @overwrite_option
 @json_option
-def fuse(
-    frames: tuple[Path, ...],
-    output: Path | None,
-    method: str,
-    decision_map: Path | None,
-    device: str,
-    overwrite: bool,
-    as_json: bool,
-) -> None:
+def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Fuse FRAMES (files, a folder, or one multi-page TIFF) into one picture that is sharp everywhere.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder.
     """
+    target = output or default_output(frames[0])
+    if dry_run:
+        _plan(frames, target, as_json=as_json, **options)
+        return
     import allfocus
 
     started = time.perf_counter()
-    target = output or default_output(frames[0])
-    notices: list[str] = []
+    if options["max_pixels"] is None:
+        del options["max_pixels"]
+    options["bit_depth"] = int(options["bit_depth"]) if options["bit_depth"] else None
     with progress_bar() as progress:
-        result = allfocus.fuse_files(
-            frames,
-            target,
-            method=method,
-            overwrite=overwrite,
-            decision_map=decision_map,
-            device=device,
-            progress=progress,
-            notice=notices.append,
-        )
-    for sentence in notices:
+        result = allfocus.fuse_files(frames, target, progress=progress, **options)
+    for sentence in result.notices:
         print_notice(sentence)
     seconds = time.perf_counter() - started
     height, width = result.image.shape[:2]
+    if not as_json:
+        click.echo(f"{target}: {width}x{height}, {len(result.frames)} frames, {options['method']}, {seconds:.1f} s")
+        return
+    alignment = result.alignment
+    print_json(
+        {
+            "output": target,
+            "method": options["method"],
+            "width": width,
+            "height": height,
+            "frames": result.frames,
+            "left_out": result.left_out,
+            "aligned": alignment is not None and not alignment.registered,
+            "model": alignment.model if alignment is not None else None,
+            "confidences": [round(float(value), 4) for value in alignment.confidences] if alignment is not None else [],
+            "decision_map": options["decision_map"],
+            "depth_map": options["depth_map"],
+            "seconds": round(seconds, 3),
+            "seconds_by_step": result.seconds,
+            "notices": result.notices,
+        }
+    )
+
+
+def _plan(frames: tuple[Path, ...], target: Path, *, as_json: bool, **options: Any) -> None:
+    """Checks what can be checked from the headers and says what would be fused."""
+    from allfocus.fusion.methods import find_method
+    from allfocus.images.reading import MAX_PIXELS, open_stack
+    from allfocus.images.writing import check_output
+
+    find_method(options["method"])
+    reader = open_stack(frames, max_pixels=options["max_pixels"] or MAX_PIXELS)
+    check_output(target, overwrite=options["overwrite"])
+    height, width = reader.size
     if as_json:
-        content = {"output": target, "method": method, "width": width, "height": height, "seconds": round(seconds, 3)}
-        print_json({**content, "decision_map": decision_map, "notices": notices})
-    else:
-        click.echo(f"{target}: {width}x{height}, {method}, {seconds:.1f} s")
+        print_json(
+            {"output": target, "frames": reader.names, "width": width, "height": height, "bit_depth": reader.bit_depth}
+        )
+        return
+    for name in reader.names:
+        click.echo(name)
+    click.echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {target} ({options['method']})")
 
 
 def default_output(first: Path) -> Path:

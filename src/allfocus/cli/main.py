@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from allfocus import __version__
+from allfocus.cli.align_command import align
 from allfocus.cli.datasets_command import datasets
 from allfocus.cli.demo_command import demo
 from allfocus.cli.evaluate_command import evaluate
@@ -34,7 +35,7 @@ def allfocus() -> None:
     """Turn a stack of partly focused pictures into one that is sharp everywhere."""
 
 
-for command in (fuse, demo, scene, methods, metrics, datasets, score, evaluate, train, export):
+for command in (fuse, align, demo, scene, methods, metrics, datasets, score, evaluate, train, export):
     allfocus.add_command(command)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", "run", type=click.Path(path_type=Path), required=True, help="The folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where a stopped run left off.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; repeat it.")
+@click.option("--start", type=click.Path(path_type=Path), help="Begin with these weights (.safetensors).")
 @click.option("--stop-after", type=float, metavar="SECONDS", help="Stop then, with a checkpoint to resume from.")
 @device_option
 def train(
@@ -25,6 +26,7 @@ def train(
     run: Path,
     resume: bool,
     overrides: tuple[str, ...],
+    start: Path | None,
     stop_after: float | None,
     device: str,
 ) -> None:
@@ -39,16 +41,20 @@ def train(
         progress=show_training,
         device=None if device == "auto" else device,
         stop_after_seconds=stop_after,
+        start=start,
     )
     click.echo(str(weights))
 
 
 def show_training(progress: "TrainingProgress") -> None:
     """Print how far a run is, as one line on stderr."""
+    if progress.message:
+        click.echo(f"{progress.iteration}/{progress.iterations}  {progress.message}", err=True)
+        return
     hours, seconds = divmod(int(progress.seconds_left), 3600)
     left = f"{hours}:{seconds // 60:02d}:{seconds % 60:02d}"
     click.echo(
         f"{progress.iteration}/{progress.iterations}  loss {progress.loss:.5f}  "
-        f"{progress.images_per_second:.1f} images/s  {left} left  {progress.message}".rstrip(),
+        f"{progress.images_per_second:.1f} images/s  {left} left",
         err=True,
     )

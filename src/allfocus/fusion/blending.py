@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 EVIDENCE_WINDOW = 9
 """Side in pixels of the window over which sources are compared."""
-EVIDENCE_NOISE = 1 / 255
-"""Differences between sources of about this size tell nothing: one level of 8 bits."""
+EVIDENCE_NOISE = 1.5 / 255
+"""Differences between sources of about this size tell nothing: the noise that a good JPEG leaves, in 8-bit levels."""
 SETTLING_LEVELS = 6
 """Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
 LARGEST_MARGIN = 12.0

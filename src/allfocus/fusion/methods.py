@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.image import ImageStack
+from allfocus.images.tiling import FrameSpool
 from allfocus.images.writing import to_integers
 
 Progress = Callable[[int, int], None]
 """Called with the steps done and the steps in all."""
+
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Method:
     summary: str
     paper: str = ""
     limits: str = ""
+    decides: bool = True
+    """True if the method says which frame each pixel came from."""
     missing: str = ""
     """Why the method cannot run yet; empty for those that can."""
     function: str = field(default="", repr=False)
@@ -62,6 +68,7 @@ METHODS: dict[str, Method] = {
             "the paper's own network, for reproduction",
             "Inter-image pixel shuffling (Lin, Ma, Wang 2025)",
             "exactly 2 frames; needs the train extra; slow without a GPU",
+            decides=False,
             function="learned:fuse_ips_paper",
         ),
         Method(
@@ -82,18 +89,21 @@ METHODS: dict[str, Method] = {
             "largest Laplacian coefficient at each scale",
             "Burt, Adelson, IEEE Trans. Communications, 1983",
             "halos at depth edges; adds up noise",
+            decides=False,
             function="laplacian_pyramid:fuse_laplacian_pyramid",
         ),
         Method(
             "guided-filter",
             "saliency weights smoothed by a guided filter, two scales",
             "Li, Kang, Hu, IEEE Trans. Image Processing 22, 2013",
+            decides=False,
             function="guided_filter:fuse_guided_filter",
         ),
         Method(
             "wavelet",
             "largest coefficient of an undecimated wavelet transform",
             "Starck, Fadili, Murtagh, IEEE Trans. Image Processing 16, 2007",
+            decides=False,
             function="wavelet:fuse_wavelet",
         ),
         Method(
@@ -103,7 +113,9 @@ METHODS: dict[str, Method] = {
             "hard edges between frames",
             function="depth_map:fuse_depth_map",
         ),
-        Method("average", "the mean of the frames; what fusion must beat", function="average:fuse_average"),
+        Method(
+            "average", "the mean of the frames; what fusion must beat", decides=False, function="average:fuse_average"
+        ),
         _planned("cnn", "a convolutional network that classifies patches", "Liu, Chen, Peng, Wang, 2017"),
         _planned("ifcnn", "a general fusion network, elementwise maximum", "Zhang, Liu, Sun, Yan, Zhao, Zhang, 2020"),
         _planned("swinfusion", "long-range learning with Swin transformers", "Ma, Tang, Fan, Huang, Mei, Ma, 2022"),
@@ -128,14 +140,15 @@ def find_method(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
-    nearest = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.0)[0]
+    nearest = difflib.get_close_matches(name.lower(), METHODS, n=1, cutoff=0.0)[0]
     raise InputError(f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)")
 
 
 def fuse(
-    frames: Sequence[NDArray[Any]] | ImageStack,
+    frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool,
     *,
     method: str = "ips",
+    prefer: str | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> FusionResult:
@@ -144,6 +157,8 @@ def fuse(
     Args:
         frames: two or more registered pictures of one size, (H, W, 3) RGB or (H, W); uint8, uint16, or float in 0..1.
         method: a name of :func:`list_methods`.
+        prefer: ``near`` or ``far``: which end of the stack (its first frame is near) wins where frames conflict; only
+            for the method ips.
         device: ``auto``, ``cpu`` or ``cuda``; only the learned methods care.
         progress: called as the work goes on.
 
@@ -162,19 +177,35 @@ def fuse(
     if chosen.missing:
         ready = ", ".join(other.name for other in METHODS.values() if not other.missing)
         raise MissingDependencyError(f"{method} cannot run: {chosen.missing}; methods that can: {ready}")
-    given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
-    pictures = [_to_float(frame, number) for number, frame in enumerate(given, start=1)]
-    if progress is not None:
-        progress(0, 1)
+    if prefer is not None and (prefer not in ("near", "far") or chosen.name != "ips"):
+        raise InputError(f"prefer = {prefer!r}; it is near or far, and only the method ips knows it")
+    if device not in DEVICES:
+        raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}")
     module, _, name = chosen.function.partition(":")
     function = getattr(importlib.import_module(f"allfocus.fusion.{module}"), name)
     options: dict[str, Any] = {"device": device} if module == "learned" else {}
     if chosen.name == "ips":
-        options["progress"] = progress
-    image, decision, *depth = function(pictures, **options)
+        options |= {"progress": progress, "prefer": prefer}
     if progress is not None:
+        progress(0, 1)
+    pictures, dtype = _prepare(frames, whole=chosen.name != "ips")
+    image, decision, *depth = function(pictures, **options)
+    if progress is not None and chosen.name != "ips":
         progress(1, 1)
-    return FusionResult(_to_type(image, given[0].dtype), decision, depth[0] if depth else _depth(decision, len(given)))
+    return FusionResult(_to_type(image, dtype), decision, depth[0] if depth else _depth(decision, len(pictures)))
+
+
+def _prepare(
+    frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool, *, whole: bool
+) -> tuple[list[NDArray[np.float32]] | FrameSpool, np.dtype[Any]]:
+    """Returns the frames as the methods want them, and the type in which the result is given back."""
+    if isinstance(frames, FrameSpool):
+        everything = (slice(None), slice(None))
+        return ([frame[everything] for frame in frames] if whole else frames), np.dtype(np.float32)
+    given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
+    if not given:
+        raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
+    return [_to_float(frame, number) for number, frame in enumerate(given, start=1)], given[0].dtype
 
 
 def _to_float(frame: NDArray[Any], number: int) -> NDArray[np.float32]:

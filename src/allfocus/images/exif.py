@@ -1,4 +1,4 @@
-"""EXIF blocks: read the orientation, mark it as applied, and move a block from one kind of file to another.
+"""EXIF blocks: read the orientation, mark it as applied, add a history, and move a block between kinds of file.
 
 An EXIF block is a small TIFF file: an 8-byte header and directories of 12-byte entries whose larger values lie
 elsewhere in the block. JPEG, PNG and WebP store the block as it is; a TIFF file has the same entries in its own
@@ -6,13 +6,23 @@ directories, so there the block is taken apart and laid out anew. (Maker notes t
 position keep their bytes but may lose their pointers when they pass into a TIFF file.)
 """
 
+import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
+DESCRIPTION = 0x010E
 ORIENTATION = 0x0112
+SOFTWARE = 0x0131
+SUB_PICTURES = 0x014A
 EXIF_DIRECTORY = 0x8769
 GPS_DIRECTORY = 0x8825
 SUB_DIRECTORIES = (EXIF_DIRECTORY, GPS_DIRECTORY)
+IMAGE_HISTORY = 0x9213
+PICTURE_WIDTH = 0xA002
+PICTURE_HEIGHT = 0xA003
+INTEROPERABILITY = 0xA005
 
 PREFIX = b"Exif\x00\x00"
 """What JPEG puts in front of the block; Image.exif never holds it."""
@@ -25,19 +35,107 @@ DESCRIPTIVE_TAGS = frozenset(
     | {0x9C9B, 0x9C9C, 0x9C9D, 0x9C9E, 0x9C9F}
 )
 
-BYTES_PER_VALUE = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
+# Descriptions that tell a reader how many planes the file has; on a picture fused from them they would be a lie.
+STRUCTURAL_DESCRIPTIONS = (b"ImageJ=", b"<?xml", b"<OME", b'{"shape"')
+
+BYTES_PER_VALUE = {
+    1: 1,
+    2: 1,
+    3: 2,
+    4: 4,
+    5: 8,
+    6: 1,
+    7: 1,
+    8: 2,
+    9: 4,
+    10: 8,
+    11: 4,
+    12: 8,
+    13: 4,
+    16: 8,
+    17: 8,
+    18: 8,
+}
+ONLY_IN_BIG_FILES = (16, 17, 18)
 LARGEST_BLOCK = 16 * 2**20
+LARGEST_DIRECTORY = 65535
+
+Entry = tuple[int, int, int, bytes]
+"""(tag, type, count, value bytes in the byte order of the file)."""
+
+
+class FileSlices:
+    """A file that can be sliced like bytes, so that only the slices asked for are read.
+
+    Example:
+        >>> import io
+        >>> FileSlices(io.BytesIO(b"abcdef"))[2:4]
+        b'cd'
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._length = file.seek(0, os.SEEK_END)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self._length)
+        self._file.seek(start)
+        return self._file.read(max(0, stop - start))
+
+
+Bytes = bytes | FileSlices
 
 
 @dataclass
 class Directory:
     """One directory of a block: its entries, and the directories it points to."""
 
-    entries: list[tuple[int, int, int, bytes]] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     """(tag, type, count, value bytes in the byte order of the block)."""
 
     children: dict[int, "Directory"] = field(default_factory=dict)
     """EXIF and GPS directories by the tag that points to them."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the directories of a file are stored: its byte order, and whether it is a BigTIFF with 64-bit positions."""
+
+    order: str = "<"
+    """``<`` or ``>``, as in struct."""
+
+    big: bool = False
+    """True for BigTIFF."""
+
+    @property
+    def number(self) -> struct.Struct:
+        """How many entries a directory has."""
+        return struct.Struct(self.order + ("Q" if self.big else "H"))
+
+    @property
+    def head(self) -> struct.Struct:
+        """Tag, type and count of an entry."""
+        return struct.Struct(self.order + ("HHQ" if self.big else "HHI"))
+
+    @property
+    def position(self) -> struct.Struct:
+        """A position in the file; a value that is no longer is stored in its place."""
+        return struct.Struct(self.order + ("Q" if self.big else "I"))
+
+
+def find_layout(data: Bytes) -> tuple[Layout, int] | None:
+    """The layout of a block or TIFF file and the position of its first directory; None when it is neither."""
+    head = data[0:16]
+    if len(head) >= 8 and head[:4] in (b"II*\x00", b"MM\x00*"):
+        layout = Layout(_byte_order(head))
+        return layout, layout.position.unpack(head[4:8])[0]
+    if len(head) == 16 and head[:4] in (b"II+\x00", b"MM\x00+"):
+        layout = Layout(_byte_order(head), big=True)
+        return layout, layout.position.unpack(head[8:16])[0]
+    return None
 
 
 def read_orientation(exif: bytes | None) -> int:
@@ -62,81 +160,218 @@ def mark_as_upright(exif: bytes) -> bytes:
     return exif[:position] + struct.pack(_byte_order(exif) + "H", 1) + exif[position + 2 :]
 
 
-def parse_block(data: bytes) -> Directory:
-    """The first directory of a block or of a classic TIFF file, with its EXIF and GPS directories.
+def parse_block(data: Bytes) -> Directory:
+    """The first directory of a block or of a TIFF file, with its EXIF and GPS directories.
 
-    Entries that point outside the data are left out. A BigTIFF file gives an empty directory.
+    Entries that point outside the data are left out, and so is the pointer to the interoperability directory, which
+    says nothing about the photograph.
     """
-    if len(data) < 8 or data[:4] not in (b"II*\x00", b"MM\x00*"):
+    found = find_layout(data)
+    if found is None:
         return Directory()
-    order = _byte_order(data)
-    (start,) = struct.unpack_from(order + "I", data, 4)
+    layout, start = found
     directory = Directory()
-    for tag, kind, count, value in _entries(data, start, order):
-        if tag in SUB_DIRECTORIES and len(value) == 4:
-            (child_start,) = struct.unpack(order + "I", value)
-            directory.children[tag] = Directory(list(_entries(data, child_start, order)))
+    for entry in read_entries(data, start, layout):
+        child_start = _pointer(entry, layout) if entry[0] in SUB_DIRECTORIES else None
+        if child_start is None:
+            directory.entries.append(entry)
         else:
-            directory.entries.append((tag, kind, count, value))
+            entries = read_entries(data, child_start, layout)
+            directory.children[entry[0]] = Directory([e for e in entries if e[0] != INTEROPERABILITY])
     return directory
 
 
-def block_of_tiff(data: bytes) -> bytes | None:
+def block_of_tiff(data: Bytes) -> bytes | None:
     """An EXIF block with what a TIFF file says about its photograph; None when it says nothing."""
     directory = parse_block(data)
-    directory.entries = [entry for entry in directory.entries if entry[0] in DESCRIPTIVE_TAGS]
+    directory.entries = [entry for entry in directory.entries if _describes_photograph(entry)]
     if not directory.entries and not directory.children:
         return None
-    block = build_block(directory, data[:4])
+    block = build_block(directory, _byte_order(data[0:2]))
     return block if len(block) <= LARGEST_BLOCK else None
 
 
-def build_block(directory: Directory, header: bytes = b"II*\x00") -> bytes:
-    """A block that holds the directory; ``header`` gives its byte order, which must be that of the entries."""
-    order = _byte_order(header)
-    return header[:4] + struct.pack(order + "I", 8) + lay_out(directory, 8, order)
+def build_block(directory: Directory, order: str = "<") -> bytes:
+    """A block that holds the directory; ``order`` must be the byte order of its entries."""
+    header = (b"MM\x00*" if order == ">" else b"II*\x00") + struct.pack(order + "I", 8)
+    return header + lay_out(directory, 8, Layout(order))
 
 
-def lay_out(directory: Directory, start: int, order: str) -> bytes:
-    """The bytes of a directory that begins at ``start`` of its file, its values and children behind it."""
-    entries = {entry[0]: entry for entry in directory.entries if entry[0] not in directory.children}
-    number = len(entries) + len(directory.children)
-    position = start + 2 + 12 * number + 4
-    table: dict[int, bytes] = {}
-    behind = b""
-    for tag, kind, count, value in entries.values():
-        head = struct.pack(order + "HHI", tag, kind, count)
+def add_history(exif: bytes | None, *, software: str, history: str, width: int, height: int) -> bytes:
+    """The block with our name as software, a sentence added to its history, and the size of the picture corrected.
+
+    What was there stays at its position, so that maker notes, which point by position, stay whole: the changed
+    directories are appended and the old ones no longer pointed to. The thumbnail, which shows one frame of the stack,
+    is no longer pointed to either.
+
+    Args:
+        exif: The block of the first frame; None makes a new one.
+        software: For the software entry; what stood there before goes into the history.
+        history: One sentence for the history.
+        width: Of the picture, for the entries that state it.
+        height: Of the picture.
+
+    Example:
+        >>> block = add_history(None, software="allfocus 1", history="fused from 3 frames", width=6, height=4)
+        >>> parse_block(block).entries[0][3][:-1], parse_block(block).children[EXIF_DIRECTORY].entries[0][3][:-1]
+        (b'allfocus 1', b'fused from 3 frames')
+    """
+    found = find_layout(exif) if exif else None
+    if exif is None or found is None or found[0].big:
+        exif, found = build_block(Directory()), (Layout(), 8)
+    layout, start = found
+    main = read_entries(exif, start, layout)
+    child_start = next((_pointer(e, layout) for e in main if e[0] == EXIF_DIRECTORY), None)
+    child = read_entries(exif, child_start, layout) if child_start is not None else []
+    words = [*_texts(child, IMAGE_HISTORY), *_texts(main, SOFTWARE), history]
+    size = {PICTURE_WIDTH: width, PICTURE_HEIGHT: height}
+    new = [_long(tag, size[tag], layout) for tag, *_ in child if tag in size]
+    exif, child_start = _append_directory(exif, child_start, [_text(IMAGE_HISTORY, "; ".join(words)), *new], layout)
+    new = [_text(SOFTWARE, software), _long(EXIF_DIRECTORY, child_start, layout)]
+    exif, start = _append_directory(exif, start, new, layout)
+    return exif[:4] + layout.position.pack(start) + exif[8:]
+
+
+def _append_directory(block: bytes, old: int | None, new: list[Entry], layout: Layout) -> tuple[bytes, int]:
+    """The block with a copy of the directory at ``old`` appended, some entries new, and the position of the copy.
+
+    The other entries are copied with their pointers, so their values stay where they are.
+    """
+    records: dict[int, bytes] = {}
+    if old is not None and old + 2 <= len(block):
+        (number,) = layout.number.unpack_from(block, old)
+        table = block[old + 2 : old + 2 + 12 * number]
+        for at in range(0, len(table) - 11, 12):
+            records[layout.head.unpack_from(table, at)[0]] = table[at : at + 12]
+    for tag, kind, count, value in new:
+        block += b"\x00" * (len(block) % 2)
+        head = layout.head.pack(tag, kind, count)
         if len(value) <= 4:
-            table[tag] = head + value.ljust(4, b"\x00")
+            records[tag] = head + value.ljust(4, b"\x00")
+        else:
+            records[tag] = head + layout.position.pack(len(block))
+            block += value
+    block += b"\x00" * (len(block) % 2)
+    body = b"".join(records[tag] for tag in sorted(records))
+    return block + layout.number.pack(len(records)) + body + layout.position.pack(0), len(block)
+
+
+def lay_out(directory: Directory, start: int, layout: Layout) -> bytes:
+    """The bytes of a directory that begins at ``start`` of its file, its values and children behind it."""
+    kept = [e for e in directory.entries if layout.big or e[1] not in ONLY_IN_BIG_FILES]
+    entries = {entry[0]: entry for entry in kept if entry[0] not in directory.children}
+    number, inline = len(entries) + len(directory.children), layout.position.size
+    position = start + layout.number.size + (layout.head.size + inline) * number + inline
+    table: dict[int, bytes] = {}
+    behind = bytearray()
+    for tag, kind, count, value in entries.values():
+        head = layout.head.pack(tag, kind, count)
+        if len(value) <= inline:
+            table[tag] = head + value.ljust(inline, b"\x00")
         else:
             behind += b"\x00" * (len(behind) % 2)  # values begin on a word boundary, as TIFF 6.0 asks
-            table[tag] = head + struct.pack(order + "I", position + len(behind))
+            table[tag] = head + layout.position.pack(position + len(behind))
             behind += value
     for tag, child in directory.children.items():
         behind += b"\x00" * (len(behind) % 2)
-        table[tag] = struct.pack(order + "HHII", tag, 4, 1, position + len(behind))
-        behind += lay_out(child, position + len(behind), order)
+        kind = 16 if layout.big else 4
+        table[tag] = layout.head.pack(tag, kind, 1) + layout.position.pack(position + len(behind))
+        behind += lay_out(child, position + len(behind), layout)
     body = b"".join(table[tag] for tag in sorted(table))
-    return struct.pack(order + "H", number) + body + struct.pack(order + "I", 0) + behind
+    return layout.number.pack(number) + body + layout.position.pack(0) + bytes(behind)
 
 
-def _entries(data: bytes, start: int, order: str) -> list[tuple[int, int, int, bytes]]:
-    if not 8 <= start <= len(data) - 2:
+def read_entries(data: Bytes, start: int, layout: Layout) -> list[Entry]:
+    """The entries of the directory at ``start``; those that point outside the data are left out."""
+    size, inline = layout.head.size + layout.position.size, layout.position.size
+    head = data[start : start + layout.number.size] if start >= 8 else b""
+    if len(head) < layout.number.size:
         return []
-    (number,) = struct.unpack_from(order + "H", data, start)
+    (number,) = layout.number.unpack(head)
+    first = start + layout.number.size
+    table = data[first : first + size * min(number, LARGEST_DIRECTORY)]
     found = []
-    for index in range(number):
-        position = start + 2 + 12 * index
-        if position + 12 > len(data):
-            break
-        tag, kind, count = struct.unpack_from(order + "HHI", data, position)
-        size = BYTES_PER_VALUE.get(kind, 0) * count
-        if size == 0:
+    for at in range(0, len(table) - size + 1, size):
+        tag, kind, count = layout.head.unpack_from(table, at)
+        length = BYTES_PER_VALUE.get(kind, 0) * count
+        if length == 0 or length > LARGEST_BLOCK:
             continue
-        offset = position + 8 if size <= 4 else struct.unpack_from(order + "I", data, position + 8)[0]
-        if offset + size <= len(data) and size <= LARGEST_BLOCK:
-            found.append((tag, kind, count, data[offset : offset + size]))
+        if length <= inline:
+            value = table[at + layout.head.size : at + layout.head.size + length]
+        else:
+            (offset,) = layout.position.unpack_from(table, at + layout.head.size)
+            value = data[offset : offset + length]
+        if len(value) == length:
+            found.append((tag, kind, count, value))
     return found
+
+
+def walk_directories(data: Bytes, *, limit: int = 16) -> Iterator[list[Entry]]:
+    """The entries of each directory of a TIFF file: the pages, and the pictures below them, ``limit`` at most."""
+    found = find_layout(data)
+    if found is None:
+        return
+    layout, start = found
+    waiting, seen = [start], set[int]()
+    while waiting and len(seen) < limit:
+        start = waiting.pop(0)
+        if start in seen or start < 8:
+            continue
+        seen.add(start)
+        entries = read_entries(data, start, layout)
+        yield entries
+        for tag, kind, _, value in entries:
+            if tag == SUB_PICTURES:
+                waiting.extend(read_numbers(kind, value, layout)[:limit])
+        (number,) = layout.number.unpack(data[start : start + layout.number.size].ljust(layout.number.size, b"\x00"))
+        end = start + layout.number.size + (layout.head.size + layout.position.size) * number
+        following = data[end : end + layout.position.size]
+        if len(following) == layout.position.size:
+            waiting.append(layout.position.unpack(following)[0])
+
+
+def read_numbers(kind: int, value: bytes, layout: Layout) -> tuple[int, ...]:
+    """The whole numbers that an entry holds; none when it holds something else.
+
+    Example:
+        >>> read_numbers(3, bytes([1, 0, 2, 0]), Layout("<"))
+        (1, 2)
+    """
+    code = {3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}.get(kind)
+    if code is None:
+        return ()
+    number = len(value) // struct.calcsize("=" + code)
+    return struct.unpack(f"{layout.order}{number}{code}", value)
+
+
+def _describes_photograph(entry: Entry) -> bool:
+    if entry[0] == DESCRIPTION and entry[3].lstrip().startswith(STRUCTURAL_DESCRIPTIONS):
+        return False
+    return entry[0] in DESCRIPTIVE_TAGS
+
+
+def _pointer(entry: Entry, layout: Layout) -> int | None:
+    _, kind, count, value = entry
+    if count != 1 or kind not in (4, 13, 16, 18):
+        return None
+    pointer: int = struct.unpack(layout.order + ("I" if len(value) == 4 else "Q"), value)[0]
+    return pointer
+
+
+def _text(tag: int, words: str) -> Entry:
+    value = words.encode("ascii", "replace") + b"\x00"
+    return tag, 2, len(value), value
+
+
+def _texts(entries: list[Entry], tag: int) -> list[str]:
+    found = [
+        value.rstrip(b"\x00 ").decode("latin-1") for number, kind, _, value in entries if (number, kind) == (tag, 2)
+    ]
+    return [words for words in found if words]
+
+
+def _long(tag: int, value: int, layout: Layout) -> Entry:
+    return tag, 4, 1, struct.pack(layout.order + "I", value)
 
 
 def _orientation_position(exif: bytes) -> int | None:

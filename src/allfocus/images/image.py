@@ -1,13 +1,14 @@
 """A picture in memory, and a stack of them.
 
 Inside the library a picture is float32 RGB ``(H, W, 3)`` or one channel ``(H, W)`` in 0..1, in the file's own transfer
-curve. What the file said besides (bit depth, colour profile, EXIF) travels with it so that it can be written again.
+curve. What the file said besides (alpha, bit depth, colour profile, EXIF, resolution) travels with it so that it can
+be written again.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ class Image:
     """One picture with what its file said about it.
 
     Raises:
-        InputError: the pixels are not float32 of shape ``(H, W)`` or ``(H, W, 3)``.
+        InputError: the pixels are not float32 of shape ``(H, W)`` or ``(H, W, 3)``, or alpha is not float32 ``(H, W)``.
 
     Example:
         >>> import numpy as np
@@ -48,7 +49,13 @@ class Image:
     """The page of a multi-page file, counted from 0; None for a file with one picture."""
 
     notices: tuple[str, ...] = ()
-    """What was changed while reading (palette expanded, alpha left out ...), one sentence each."""
+    """What was changed while reading (palette expanded, extra channels left out ...), one sentence each."""
+
+    alpha: NDArray[np.float32] | None = None
+    """Opacity ``(H, W)`` in 0..1, not multiplied into the pixels; None for a picture that is opaque everywhere."""
+
+    resolution: tuple[float, float] | None = None
+    """Dots per inch across and down; None when the file does not say (or says it only in EXIF)."""
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape
@@ -58,6 +65,15 @@ class Image:
             )
         if self.bit_depth not in (8, 16, 32):
             raise InputError(f"bit_depth is 8, 16 or 32; found {self.bit_depth}")
+        if self.alpha is not None and (self.alpha.dtype != np.float32 or self.alpha.shape != shape[:2]):
+            raise InputError(
+                f"alpha is float32 of shape {shape[:2]}; found {self.alpha.dtype} of shape {self.alpha.shape}"
+            )
+
+    @property
+    def valid(self) -> NDArray[np.bool_] | None:
+        """Where the picture shows something: True where alpha is above 0; None when that is everywhere."""
+        return None if self.alpha is None else self.alpha > 0
 
     @property
     def height(self) -> int:
@@ -128,22 +144,50 @@ class ImageStack(Sequence[Image]):
         return max(image.bit_depth for image in self._images)
 
 
-def require_stack(images: Sequence[Image]) -> None:
+class Described(Protocol):
+    """What can be checked before it is decoded: a picture, or the place and header of one."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def height(self) -> int:
+        """Rows of pixels, upright."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Columns of pixels, upright."""
+        ...
+
+    @property
+    def is_colour(self) -> bool:
+        """True for RGB, False for one channel."""
+        ...
+
+
+def require_stack(images: Sequence[Described]) -> None:
     """Raise InputError unless the pictures can be fused: two or more, all of one size and one number of channels."""
     if not images:
         raise InputError("no frames: give at least two pictures of the same scene, a folder, or one multi-page TIFF")
     if len(images) == 1:
         raise InputError(f"only one frame ({images[0].name}): a stack needs at least two pictures of the same scene")
-    first = images[0]
     for image in images[1:]:
-        if image.pixels.shape[:2] != first.pixels.shape[:2]:
-            raise InputError(
-                f"frames differ in size: {first.name} is {first.width}x{first.height}, "
-                f"{image.name} is {image.width}x{image.height}; all frames of a stack need the same size"
-            )
-        if image.is_colour != first.is_colour:
-            kinds = {True: "colour", False: "grey"}
-            raise InputError(
-                f"frames differ in channels: {first.name} is {kinds[first.is_colour]}, "
-                f"{image.name} is {kinds[image.is_colour]}; convert one of them"
-            )
+        require_match(images[0], image)
+
+
+def require_match(first: Described, image: Described) -> None:
+    """Raise InputError, naming both, unless a picture has the size and channels of the first of its stack."""
+    if (image.height, image.width) != (first.height, first.width):
+        raise InputError(
+            f"frames differ in size: {first.name} is {first.width}x{first.height}, "
+            f"{image.name} is {image.width}x{image.height}; all frames of a stack need the same size"
+        )
+    if image.is_colour != first.is_colour:
+        kinds = {True: "colour", False: "grey"}
+        raise InputError(
+            f"frames differ in channels: {first.name} is {kinds[first.is_colour]}, "
+            f"{image.name} is {kinds[image.is_colour]}; convert one of them"
+        )

@@ -1,45 +1,82 @@
-"""Files -> pictures: one file, or the frames of a stack from files, a folder or a multi-page TIFF."""
+"""Files -> pictures: one file, or the frames of a stack from files, folders, patterns or a multi-page TIFF.
 
+A stack can be read whole (:func:`read_stack`) or frame by frame (:func:`open_stack`), which looks at every header
+first, so that a frame that does not fit is found before any pixel is decoded, and then holds one frame at a time.
+"""
+
+import glob
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError
-from allfocus.images.decoders import FORMATS, DecodedPicture, Format, find_format
+from allfocus.errors import InputError, MissingDependencyError
+from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixels
+from allfocus.images.decoders import FORMATS, find_format
 from allfocus.images.exif import mark_as_upright, read_orientation
-from allfocus.images.image import Image, ImageStack, require_stack
+from allfocus.images.image import Image, ImageStack, require_match, require_stack
 
 Result = TypeVar("Result")
+Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
 
 MAX_PIXELS = 200_000_000
 """The largest picture read without being asked: more than any camera on sale makes in one shot."""
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"})
+RAW_SUFFIXES = frozenset(
+    {".dng", ".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".rw2", ".orf", ".pef", ".srw", ".x3f"}
+)
+SUFFIXES = RAW_SUFFIXES | {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif"}
 """Endings that make a file of a folder a frame. Files named one by one may have any ending."""
 
 
 @dataclass(frozen=True)
 class FrameFile:
-    """Where one frame of a stack lies, before it is read."""
+    """Where one frame of a stack lies, and what its header says, before it is read."""
 
     path: Path
     """The file."""
 
-    page: int = 0
-    """The page of a multi-page file, from 0."""
+    header: Header
+    """Size, channels and bit depth, as the file promises them."""
+
+    @property
+    def page(self) -> int:
+        """The page of a multi-page file, from 0."""
+        return self.header.page
+
+    @property
+    def name(self) -> str:
+        """How messages call this frame: its file name, with the page (from 1) for a multi-page file."""
+        return self.path.name if self.header.pages == 1 else f"{self.path.name} page {self.page + 1}"
+
+    @property
+    def height(self) -> int:
+        """Rows of pixels, upright."""
+        return self.header.size[0]
+
+    @property
+    def width(self) -> int:
+        """Columns of pixels, upright."""
+        return self.header.size[1]
+
+    @property
+    def is_colour(self) -> bool:
+        """True for RGB, False for one channel."""
+        return self.header.channels == 3
 
 
 def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
-    """One picture as float32 in 0..1, upright, with its bit depth, colour profile and EXIF.
+    """One picture as float32 in 0..1, upright, with its alpha, bit depth, colour profile, EXIF and resolution.
 
     The format is recognised by the content of the file, not by its name: JPEG, PNG and TIFF with 8 or 16 bits, TIFF
-    with floating point values in 0..1, WebP and BMP. EXIF orientation is applied, and marked as applied.
+    with floating point values in 0..1, WebP, BMP; camera RAW with the extra ``raw``, HEIF with pillow-heif. EXIF
+    orientation is applied, and marked as applied.
 
     Args:
         path: The file.
@@ -48,6 +85,7 @@ def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int =
 
     Raises:
         InputError: the file is missing, unreadable, truncated, damaged, too large, or no picture.
+        MissingDependencyError: the format needs a package that is not installed.
 
     Example:
         >>> import tempfile, numpy as np
@@ -59,39 +97,191 @@ def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int =
         (16, 1000)
     """
     path = Path(path)
-    data = _file_bytes(path)
-    return _decode(path, data, _require_format(path, data), page, max_pixels)
+    return _with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
 
 
-def list_frames(paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[FrameFile]:
-    """Where each frame of a stack lies, in the order of the stack, without reading pixels.
+def decode_picture(file: BinaryIO, path: Path, *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
+    """The same as :func:`read_image` from an open file; ``path`` is only the name it goes by."""
+    kind = _require_format(file, path)
+    return _guarded(path, lambda: _as_image(kind.decode(file, page, max_pixels), path))
+
+
+def read_headers(file: BinaryIO, path: Path) -> list[FrameFile]:
+    """The frames in an open file by its headers alone; ``path`` is the name it goes by."""
+    kind = _require_format(file, path)
+    headers = _guarded(path, lambda: kind.read_headers(file))
+    return [FrameFile(path, header) for header in headers]
+
+
+def list_frames(paths: Paths) -> list[FrameFile]:
+    """Where each frame of a stack lies, in the order of the stack, without decoding pixels.
 
     Args:
-        paths: Files, folders, or multi-page TIFF files. Files named one by one keep their order; the pictures of a
-            folder come in natural order of their names (``a2`` before ``a10``), the pages of a file in theirs.
+        paths: Files, folders, patterns (``"shots/DSC*.tif"``), or multi-page TIFF files. Files named one by one keep
+            their order; the pictures of a folder or pattern come in natural order of their names (``a2`` before
+            ``a10``), the pages of a file in theirs.
 
     Raises:
-        InputError: a path is missing, or a folder holds no picture.
+        InputError: a path is missing, a folder holds no picture, or a file is no picture.
+    """
+    return [frame for path in list_files(paths) for frame in _frames_of(path)]
+
+
+def list_files(paths: Paths) -> list[Path]:
+    """The files that paths, folders and patterns stand for, in the order of the stack; see :func:`list_frames`.
+
+    Raises:
+        InputError: a folder holds no picture, or a pattern matches no file.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    found: list[FrameFile] = []
+    found: list[Path] = []
     for path in map(Path, given):
-        files = _pictures_of_folder(path) if path.is_dir() else [path]
-        for file in files:
-            found.extend(FrameFile(file, page) for page in range(_count_pages(file)))
+        if os.path.isdir(path):
+            found.extend(_pictures_of_folder(path))
+        elif glob.has_magic(str(path)) and not os.path.lexists(path):
+            found.extend(_matches_of_pattern(path))
+        else:
+            found.append(path)
     return found
 
 
+class StackReader:
+    """The frames of a stack, decoded one at a time when asked for.
+
+    The last frame read is kept, so that asking twice in a row costs nothing; the frame before it is let go.
+    """
+
+    def __init__(self, frames: Sequence[FrameFile], *, max_pixels: int = MAX_PIXELS) -> None:
+        require_stack(frames)
+        self.frames = tuple(frames)
+        self._max_pixels = max_pixels
+        self._kept: tuple[int, Image] | None = None
+        self._first: Image | None = None
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __iter__(self) -> Iterator[Image]:
+        return (self.read(index) for index in range(self.count))
+
+    @property
+    def count(self) -> int:
+        """How many frames there are, at least two."""
+        return len(self.frames)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each frame."""
+        return [frame.name for frame in self.frames]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of every frame, upright."""
+        return self.frames[0].header.size
+
+    @property
+    def channels(self) -> int:
+        """1 for grey, 3 for colour."""
+        return self.frames[0].header.channels
+
+    @property
+    def bit_depth(self) -> int:
+        """The largest bit depth in the stack, so that nothing is lost when the result is written."""
+        return max(frame.header.bit_depth for frame in self.frames)
+
+    def read(self, index: int) -> Image:
+        """One frame, decoded now.
+
+        Args:
+            index: From 0.
+
+        Raises:
+            InputError: the file is damaged or no longer what its header said.
+        """
+        if self._kept is not None and self._kept[0] == index:
+            return self._kept[1]
+        self._kept = None  # two frames are never held at once
+        frame = self.frames[index]
+        image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
+        _require_promise(frame, image)
+        self._kept = (index, image)
+        if index == 0:
+            nothing = np.zeros((1, 1), np.float32)
+            self._first = replace(image, pixels=nothing, alpha=None, notices=())
+        return image
+
+    def result_image(self, pixels: NDArray[np.float32], *, alpha: NDArray[np.float32] | None = None) -> Image:
+        """A picture made from the stack, with the metadata of the first frame and the largest bit depth.
+
+        Args:
+            pixels: ``(H, W, 3)`` or ``(H, W)``, 0..1, of any size.
+            alpha: ``(H, W)`` in 0..1, or None when it is opaque everywhere.
+        """
+        first = self._first or self.read(0)
+        return replace(first, notices=(), pixels=pixels, alpha=alpha, bit_depth=self.bit_depth, path=None, page=None)
+
+
+def open_stack(
+    paths: Paths,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    on_bad_frame: Callable[[str, InputError], None] | None = None,
+) -> StackReader:
+    """The frames of a stack, checked by their headers and ready to be decoded one at a time.
+
+    Args:
+        paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.
+        max_pixels: Refuse a frame with more pixels than this.
+        on_bad_frame: Called with the name and the error of each frame that cannot be read or does not fit the first
+            one, which is then left out; None stops at the first of them. (Damage behind the header shows only when
+            the frame is read.)
+
+    Raises:
+        InputError: fewer than two frames, frames of different size (both are named), or a file that cannot be read.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from allfocus.images.writing import write_image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for number in (10, 9):
+        ...         _ = write_image(np.zeros((4, 6), np.float32), f"{folder}/frame{number}.png", bit_depth=16)
+        ...     stack = open_stack(folder)
+        ...     stack.names, stack.size, stack.channels, stack.bit_depth, stack.read(1).width
+        (['frame9.png', 'frame10.png'], (4, 6), 1, 16, 6)
+    """
+    kept: list[FrameFile] = []
+
+    def check(name: str, action: Callable[[], Result]) -> Result | None:
+        try:
+            return action()
+        except InputError as error:
+            if on_bad_frame is None:
+                raise
+            on_bad_frame(name, error)
+            return None
+
+    def accept(frame: FrameFile) -> None:
+        _guarded(frame.path, lambda: require_pixels(frame.width, frame.height, max_pixels))
+        if kept:
+            require_match(kept[0], frame)
+        kept.append(frame)
+
+    for path in list_files(paths):
+        for frame in check(path.name, lambda path=path: _frames_of(path)) or []:  # type: ignore[misc]
+            check(frame.name, lambda frame=frame: accept(frame))  # type: ignore[misc]
+    return StackReader(kept, max_pixels=max_pixels)
+
+
 def read_stack(
-    paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+    paths: Paths,
     *,
     max_pixels: int = MAX_PIXELS,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImageStack:
-    """The frames of a stack, all of one size.
+    """The frames of a stack, all of one size, all in memory.
 
     Args:
-        paths: Files, a folder, or one multi-page TIFF; see :func:`list_frames` for their order.
+        paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.
         max_pixels: Refuse a frame with more pixels than this.
         progress: Called with (frames read, frames in all) after each frame.
 
@@ -108,14 +298,12 @@ def read_stack(
         >>> stack.names
         ['frame9.png', 'frame10.png']
     """
-    frames = list_frames(paths)
+    reader = open_stack(paths, max_pixels=max_pixels)
     images: list[Image] = []
-    for frame in frames:
-        images.append(read_image(frame.path, page=frame.page, max_pixels=max_pixels))
-        if len(images) > 1:
-            require_stack([images[0], images[-1]])  # a frame that does not fit stops the run before the rest is read
+    for image in reader:
+        images.append(image)
         if progress:
-            progress(len(images), len(frames))
+            progress(len(images), reader.count)
     return ImageStack(images)
 
 
@@ -127,7 +315,7 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
         ['a9', 'a10', 'B1']
     """
     parts = re.split(r"([0-9]+)", name.casefold())
-    key = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part)
+    key = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
     return (*key, (2, 0, name))  # the name itself decides between "a1" and "a01"
 
 
@@ -138,94 +326,130 @@ def _pictures_of_folder(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from error
     pictures = [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
     if not pictures:
-        raise InputError(f"{folder}: no pictures in this folder ({', '.join(sorted(SUFFIXES))})")
+        raise InputError(f"{folder}: no pictures in this folder ({', '.join(sorted(SUFFIXES - RAW_SUFFIXES))}, RAW)")
     return sorted(pictures, key=lambda path: natural_order(path.name))
 
 
-def _count_pages(path: Path) -> int:
-    count = _require_format(path, _file_bytes(path, 16)).count
-    if count is None:
-        return 1
-    data = _file_bytes(path)
-    return _guarded(path, lambda: count(data))
+def _matches_of_pattern(pattern: Path) -> list[Path]:
+    found = [path for path in map(Path, glob.glob(str(pattern))) if path.is_file()]
+    if not found:
+        raise InputError(f"{pattern}: no file matches this pattern; check the name")
+    return sorted(found, key=lambda path: (natural_order(str(path.parent)), natural_order(path.name)))
 
 
-def _file_bytes(path: Path, length: int = -1) -> bytes:
+def _frames_of(path: Path) -> list[FrameFile]:
+    return _with_file(path, lambda file: read_headers(file, path))
+
+
+def _with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
     try:
+        if not path.is_file() and path.exists():
+            raise InputError(f"{path}: cannot be read (it is a folder or a device); name a file")
         with path.open("rb") as file:
-            return file.read(length)
+            return action(file)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; check the name") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check that it is a readable file") from error
 
 
-def _require_format(path: Path, data: bytes) -> Format:
-    if not data:
+def _require_format(file: BinaryIO, path: Path) -> Format:
+    if not file.seek(0, os.SEEK_END):
         raise InputError(f"{path}: the file is empty")
-    found = find_format(data)
+    found = _guarded(path, lambda: find_format(file))
     if found is None:
         known = ", ".join(candidate.name for candidate in FORMATS)
         raise InputError(f"{path}: not a picture that can be read; {known} are")
     return found
 
 
-def _decode(path: Path, data: bytes, kind: Format, page: int, max_pixels: int) -> Image:
-    decoded = _guarded(path, lambda: kind.decode(data, page, max_pixels))
-    return _guarded(path, lambda: _as_image(decoded, path))
-
-
 def _guarded(path: Path, action: Callable[[], Result]) -> Result:
     try:
-        return action()
-    except InputError as error:
+        with warnings.catch_warnings():
+            # Decoders warn about odd metadata of files that they read well; that is no news for the user.
+            warnings.simplefilter("ignore")
+            return action()
+    except (InputError, MissingDependencyError) as error:
         text = str(error)
-        raise InputError(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error
+        raise type(error)(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error
     except Exception as error:
         # A decoder that is fed a damaged file may raise anything at all; to the user they all mean the same.
         detail = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path}: the file is truncated or damaged ({detail[:160]}); copy it again") from error
 
 
+def _require_promise(frame: FrameFile, image: Image) -> None:
+    if (image.height, image.width, image.is_colour) != (frame.height, frame.width, frame.is_colour):
+        raise InputError(
+            f"{frame.path}: its header said {frame.width}x{frame.height}, its pixels are {image.width}x{image.height}; "
+            "the file is damaged or was changed meanwhile"
+        )
+
+
 def _as_image(decoded: DecodedPicture, path: Path) -> Image:
-    samples, notices = _without_alpha(decoded.samples)
-    pixels, bit_depth = _to_unit_range(samples)
-    exif = decoded.exif
-    orientation = read_orientation(exif) if decoded.orientation is None else decoded.orientation
+    orientation = read_orientation(decoded.exif) if decoded.orientation is None else decoded.orientation
+    pixels, bit_depth = _to_unit_range(decoded.samples, decoded.white)
+    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied)
+    resolution = decoded.resolution
+    if resolution and orientation >= 5:
+        resolution = (resolution[1], resolution[0])
     return Image(
         pixels=np.ascontiguousarray(turn_upright(pixels, orientation)),
         bit_depth=bit_depth,
         icc_profile=decoded.icc_profile,
-        exif=mark_as_upright(exif) if exif else None,
+        exif=mark_as_upright(decoded.exif) if decoded.exif else None,
         path=path,
         page=decoded.page,
-        notices=decoded.notices + notices,
+        notices=decoded.notices,
+        alpha=None if alpha is None else np.ascontiguousarray(turn_upright(alpha, orientation)),
+        resolution=resolution,
     )
 
 
-def _without_alpha(samples: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
-    channels = 1 if samples.ndim == 2 else samples.shape[2]
+def _split_alpha(
+    values: NDArray[np.float32], *, premultiplied: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    channels = 1 if values.ndim == 2 else values.shape[2]
     if channels in (1, 3):
-        return samples, ()
+        return values, None
     if channels not in (2, 4):
         raise InputError(f"it has {channels} channels; grey, RGB, and either with alpha can be read")
-    colour, alpha = samples[:, :, : channels - 1], samples[:, :, channels - 1]
-    opaque = np.iinfo(alpha.dtype).max if alpha.dtype.kind == "u" else 1
-    notices = () if bool(np.all(alpha == opaque)) else ("alpha channel left out",)
-    return (colour[:, :, 0] if channels == 2 else colour), notices
+    colour, alpha = values[:, :, : channels - 1], values[:, :, channels - 1]
+    if bool((alpha == 1).all()):
+        return (colour[:, :, 0] if channels == 2 else colour), None
+    if premultiplied:
+        colour = np.clip(colour / np.where(alpha > 0, alpha, 1)[:, :, None], 0, 1)
+    return (colour[:, :, 0] if channels == 2 else colour), alpha
 
 
-def _to_unit_range(samples: NDArray[Any]) -> tuple[NDArray[np.float32], int]:
-    if samples.dtype == np.uint8:
-        return samples.astype(np.float32) / np.float32(255), 8
-    if samples.dtype == np.uint16:
-        return samples.astype(np.float32) / np.float32(65535), 16
+def _to_unit_range(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.float32], int]:
+    if samples.dtype in (np.uint8, np.uint16):
+        bit_depth = samples.dtype.itemsize * 8
+        # In one pass, so that a large picture is not held three times.
+        scaled: NDArray[np.float32] = np.divide(samples, np.float32(white or 2**bit_depth - 1), dtype=np.float32)
+        return scaled, bit_depth
     if samples.dtype.kind == "f":
-        low, high = float(np.min(samples)), float(np.max(samples))
-        if not (low >= 0 and high <= 1):  # also true for NaN
-            raise InputError(f"its floating point values run from {low:g} to {high:g}; scale them to 0..1")
+        _require_unit_range(samples)
         return samples.astype(np.float32), 32
     raise InputError(f"its samples are {samples.dtype}; 8 and 16 bits without sign and floating point can be read")
+
+
+def _require_unit_range(samples: NDArray[Any]) -> None:
+    low, high = float(np.min(samples)), float(np.max(samples))
+    if low >= 0 and high <= 1:
+        return
+    finite = np.isfinite(samples)
+    if not finite.all():
+        place = tuple(int(axis) for axis in np.argwhere(~finite)[0])
+        channel = f", channel {place[2]}" if len(place) > 2 else ""
+        raise InputError(
+            f"the value at row {place[0]}, column {place[1]}{channel} is {samples[place]}; "
+            f"replace the {int((~finite).sum())} values that are not finite"
+        )
+    raise InputError(
+        f"its floating point values run from {low:g} to {high:g}; "
+        "scale all frames to 0..1 by the same factor, or save them with 16 bits"
+    )
 
 
 def turn_upright(pixels: NDArray[np.float32], orientation: int) -> NDArray[np.float32]:

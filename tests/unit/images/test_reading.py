@@ -1,6 +1,7 @@
 import io
 import os
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import ImageCms, ImageOps
 
-from allfocus.errors import InputError
+from allfocus.errors import InputError, MissingDependencyError
+from allfocus.images import reading
+from allfocus.images.exif import parse_block
 from allfocus.images.image import Image, ImageStack
-from allfocus.images.reading import list_frames, natural_order, read_image, read_stack
-from allfocus.images.writing import encode_png, write_image
+from allfocus.images.reading import list_frames, natural_order, open_stack, read_image, read_stack
+from allfocus.images.writing import encode_png, to_integers, write_image
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def test_jpeg_is_read_as_pillow_decodes_it(tmp_path, pixels8):
         np.testing.assert_array_equal(as_levels(read_image(tmp_path / "a.jpg")), np.asarray(expected))
 
 
-@pytest.mark.parametrize("compression", [None, "zlib", "lzw"])
+@pytest.mark.parametrize("compression", [None, "zlib", "lzw", "zstd", "packbits"])
 @pytest.mark.parametrize("planar", ["contig", "separate"])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_16_bit_colour_tiff_keeps_every_bit(tmp_path, pixels16, compression, planar, order):
@@ -84,10 +87,13 @@ def test_tiled_tiff_and_float_tiff_are_read(tmp_path, pixels16):
     np.testing.assert_array_equal(image.pixels, values)
 
 
-@pytest.mark.parametrize(("value", "words"), [(np.nan, "nan"), (600.0, "0 to 600")])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(np.nan, "row 1, column 2 is nan"), (-np.inf, "row 1, column 2 is -inf"), (600.0, "0 to 600.*16 bits")],
+)
 def test_float_tiff_outside_the_range_is_refused(tmp_path, value, words):
     values = np.zeros((3, 4), np.float32)
-    values[1, 1] = value
+    values[1, 2] = value
     tifffile.imwrite(tmp_path / "float.tif", values)
     with pytest.raises(InputError, match=words):
         read_image(tmp_path / "float.tif")
@@ -129,11 +135,56 @@ def test_png_modes_become_grey_or_rgb(tmp_path, pixels8, mode):
     assert image.notices == (("palette expanded to RGB",) if mode == "P" else ())
 
 
-def test_alpha_that_hides_something_gives_a_notice(tmp_path, pixels8):
-    alpha = np.full((24, 32, 1), 255, np.uint8)
-    alpha[0, 0] = 0
-    PillowImage.fromarray(np.concatenate([pixels8, alpha], axis=2)).save(tmp_path / "a.png")
-    assert read_image(tmp_path / "a.png").notices == ("alpha channel left out",)
+def with_a_hole(samples: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The samples with alpha: transparent top left, half transparent beside it, opaque elsewhere."""
+    largest = np.iinfo(samples.dtype).max
+    alpha = np.full((*samples.shape[:2], 1), largest, samples.dtype)
+    alpha[0, 0], alpha[0, 1] = 0, largest // 2
+    return np.concatenate([samples, alpha], axis=2)
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "tif"])
+def test_alpha_becomes_a_mask_and_is_written_again(tmp_path, pixels8, suffix):
+    options = {"lossless": True, "exact": True} if suffix == "webp" else {}
+    PillowImage.fromarray(with_a_hole(pixels8)).save(tmp_path / f"a.{suffix}", **options)
+    image = read_image(tmp_path / f"a.{suffix}")
+    np.testing.assert_array_equal(as_levels(image), pixels8)
+    assert image.valid is not None
+    assert image.valid.sum() == image.valid.size - 1
+    assert not image.valid[0, 0]
+    for other in ("png", "webp", "tif"):
+        again = read_image(write_image(image, tmp_path / f"{suffix}.{other}", quality=100))
+        np.testing.assert_array_equal(again.alpha, image.alpha)
+        np.testing.assert_array_equal(again.pixels, image.pixels)
+    assert read_image(write_image(image, tmp_path / "opaque.jpg")).alpha is None
+
+
+def test_16_bit_alpha_keeps_every_bit(tmp_path, pixels16):
+    samples = with_a_hole(pixels16)
+    tifffile.imwrite(tmp_path / "a.tif", samples, photometric="rgb", extrasamples=["unassalpha"])
+    for path in (tmp_path / "a.tif", write_image(read_image(tmp_path / "a.tif"), tmp_path / "a.png")):
+        image = read_image(path)
+        np.testing.assert_array_equal(as_levels(image), pixels16)
+        np.testing.assert_array_equal(to_integers(image.alpha, 16), samples[:, :, 3])
+
+
+def test_colours_multiplied_by_alpha_are_divided_again(tmp_path):
+    samples = np.full((3, 4, 4), 200, np.uint8)
+    samples[1, 1] = (50, 60, 70, 100)
+    samples[2, 2] = 0
+    samples[:, :, 3][samples[:, :, 3] == 200] = 255
+    tifffile.imwrite(tmp_path / "a.tif", samples, photometric="rgb", extrasamples=["assocalpha"])
+    image = read_image(tmp_path / "a.tif")
+    np.testing.assert_allclose(image.pixels[1, 1], [0.5, 0.6, 0.7], atol=1e-6)
+    np.testing.assert_allclose(image.pixels[0, 0], 200 / 255, atol=1e-6)
+    assert not image.valid[2, 2]
+
+
+def test_an_extra_channel_that_is_no_alpha_is_left_out_with_a_notice(tmp_path, pixels8):
+    tifffile.imwrite(tmp_path / "a.tif", with_a_hole(pixels8), photometric="rgb", extrasamples=["unspecified"])
+    image = read_image(tmp_path / "a.tif")
+    assert image.notices == ("1 extra channel left out",)
+    np.testing.assert_array_equal(as_levels(image), pixels8)
 
 
 def test_cmyk_jpeg_becomes_rgb_with_a_notice(tmp_path, pixels8):
@@ -143,10 +194,98 @@ def test_cmyk_jpeg_becomes_rgb_with_a_notice(tmp_path, pixels8):
     assert "CMYK" in image.notices[0]
 
 
-def test_white_is_zero_tiff_is_inverted(tmp_path):
-    grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    tifffile.imwrite(tmp_path / "a.tif", 255 - grey, photometric="miniswhite")
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_cmyk_tiff_becomes_rgb_with_a_notice(tmp_path, kind):
+    largest = np.iinfo(kind).max
+    samples = np.zeros((2, 3, 4), kind)
+    samples[0, 0] = (largest, 0, 0, 0)
+    samples[0, 1] = (0, 0, 0, largest)
+    tifffile.imwrite(tmp_path / "a.tif", samples, photometric="separated")
+    image = read_image(tmp_path / "a.tif")
+    assert "CMYK" in image.notices[0]
+    np.testing.assert_array_equal(image.pixels[0], [[0, 1, 1], [0, 0, 0], [1, 1, 1]])
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_white_is_zero_tiff_is_inverted(tmp_path, kind):
+    grey = np.arange(12, dtype=kind).reshape(3, 4)
+    tifffile.imwrite(tmp_path / "a.tif", np.iinfo(kind).max - grey, photometric="miniswhite")
     np.testing.assert_array_equal(as_levels(read_image(tmp_path / "a.tif")), grey)
+
+
+def test_palette_tiff_is_expanded_with_a_notice(tmp_path):
+    palette = np.zeros((3, 256), np.uint16)
+    palette[:, 7] = (65535, 1000, 0)
+    tifffile.imwrite(tmp_path / "a.tif", np.full((3, 4), 7, np.uint8), photometric="palette", colormap=palette)
+    image = read_image(tmp_path / "a.tif")
+    assert image.notices == ("palette expanded to RGB",)
+    np.testing.assert_array_equal(as_levels(image)[0, 0], [65535, 1000, 0])
+
+
+@pytest.mark.parametrize("bits", [1, 4, 12])
+def test_odd_bit_depths_reach_from_black_to_white(tmp_path, bits):
+    levels = np.array([[0, 2**bits - 1]] * 2, bool if bits == 1 else np.uint8 if bits < 8 else np.uint16)
+    tifffile.imwrite(tmp_path / "a.tif", levels, bitspersample=bits, photometric="minisblack", compression=None)
+    image = read_image(tmp_path / "a.tif")
+    np.testing.assert_array_equal(image.pixels[0], [0, 1])
+    assert image.bit_depth == (8 if bits < 8 else 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [(np.int16, "int16"), (np.uint32, "32 bits"), (np.complex64, "complex")], ids=str
+)
+def test_types_that_are_no_picture_are_refused(tmp_path, kind, words):
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((4, 4), kind), photometric="minisblack")
+    with pytest.raises(InputError, match=words):
+        read_image(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize(("tag", "value"), [("StripByteCounts", 0), ("StripOffsets", 10**6)])
+def test_a_tiff_whose_pixels_are_not_in_the_file_is_refused_not_filled_with_black(tmp_path, pixels8, tag, value):
+    tifffile.imwrite(tmp_path / "a.tif", pixels8, photometric="rgb", compression="zlib")
+    with tifffile.TiffFile(tmp_path / "a.tif", mode="r+") as tiff:
+        tiff.pages[0].tags[tag].overwrite(value)
+    with pytest.raises(InputError, match="ends too early"):
+        read_image(tmp_path / "a.tif")
+
+
+def test_ycbcr_tiff_that_no_decoder_converts_is_refused(tmp_path, pixels8):
+    tifffile.imwrite(tmp_path / "a.tif", pixels8, photometric="ycbcr", subsampling=(1, 1), metadata=None)
+    with pytest.raises(InputError, match="YCbCr"):
+        read_image(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("compression", ["lerc", "png", "jpeg2000"])
+def test_compressions_whose_size_cannot_be_limited_are_refused_with_a_cure(tmp_path, pixels8, compression):
+    tifffile.imwrite(tmp_path / "a.tif", pixels8, photometric="rgb", compression=compression)
+    with pytest.raises(InputError, match="cannot be read; save it with one of: JPEG, LZW"):
+        read_image(tmp_path / "a.tif")
+
+
+def test_a_jpeg_inside_a_tiff_that_is_larger_than_its_tile_is_refused(tmp_path, pixels8):
+    tifffile.imwrite(tmp_path / "a.tif", pixels8, photometric="rgb", compression="jpeg")
+    data = (tmp_path / "a.tif").read_bytes()
+    start = data.index(b"\xff\xc0")
+    (tmp_path / "a.tif").write_bytes(data[: start + 5] + struct.pack(">HH", 65500, 65500) + data[start + 9 :])
+    with pytest.raises(InputError, match="65500"):
+        read_image(tmp_path / "a.tif")
+
+
+def test_big_tiff_is_read_with_its_exif(tmp_path, pixels16):
+    tifffile.imwrite(tmp_path / "a.tif", pixels16, photometric="rgb", bigtiff=True, software="a microscope")
+    image = read_image(tmp_path / "a.tif")
+    np.testing.assert_array_equal(as_levels(image), pixels16)
+    assert (0x0131, b"a microscope\x00") in [(entry[0], entry[3]) for entry in parse_block(image.exif).entries]
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp"])
+def test_resolution_is_carried_from_file_to_file(tmp_path, pixels8, suffix):
+    PillowImage.fromarray(pixels8).save(tmp_path / f"a.{suffix}", dpi=(300, 300))
+    image = read_image(tmp_path / f"a.{suffix}")
+    assert image.resolution == pytest.approx((300, 300), abs=0.02)
+    for other in ("png", "jpg", "tif"):
+        with PillowImage.open(write_image(image, tmp_path / f"{suffix}.{other}")) as again:
+            assert tuple(map(float, again.info["dpi"])) == pytest.approx((300, 300), abs=0.02)
 
 
 def test_colour_profile_is_read_from_every_format_that_has_one(tmp_path, pixels8):
@@ -247,7 +386,7 @@ def test_pillow_set_to_fill_up_truncated_files_is_refused(tmp_path, pixels8, mon
 
 
 def test_a_colour_profile_that_explodes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("allfocus.images.decoders.LARGEST_PROFILE", 1000)
+    monkeypatch.setattr("allfocus.images.png_decoder.LARGEST_PROFILE", 1000)
     data = encode_png(np.zeros((4, 4), np.uint8), Image(np.zeros((4, 4), np.float32), icc_profile=bytes(5000)), 95)
     (tmp_path / "a.png").write_bytes(data)
     with pytest.raises(InputError, match="profile"):
@@ -288,6 +427,191 @@ def test_thumbnails_in_a_tiff_are_no_frames(tmp_path):
         tiff.write(np.zeros((16, 16), np.uint8), photometric="minisblack")
         tiff.write(np.zeros((4, 4), np.uint8), photometric="minisblack", subfiletype=1)
     assert [frame.page for frame in list_frames(tmp_path / "a.tif")] == [0]
+
+
+def test_an_ome_z_stack_is_read_plane_by_plane(tmp_path):
+    planes = np.random.default_rng(4).integers(0, 65536, (3, 6, 8), dtype=np.uint16)
+    tifffile.imwrite(tmp_path / "a.ome.tif", planes, metadata={"axes": "ZYX"})
+    stack = open_stack(tmp_path / "a.ome.tif")
+    assert (stack.count, stack.size, stack.channels, stack.bit_depth) == (3, (6, 8), 1, 16)
+    for index in (2, 0, 1):
+        np.testing.assert_array_equal(as_levels(stack.read(index)), planes[index])
+
+
+def test_the_description_of_planes_is_not_carried_to_the_result(tmp_path):
+    for name, options in (("a.ome.tif", {}), ("b.tif", {"imagej": True})):
+        tifffile.imwrite(tmp_path / name, np.zeros((3, 6, 8), np.uint16), metadata={"axes": "ZYX"}, **options)
+        tags = parse_block(read_image(tmp_path / name).exif or b"").entries
+        assert not [entry for entry in tags if entry[0] == 0x010E]
+
+
+@pytest.mark.parametrize(("axes", "words"), [("CZYX", "2 channels.*Split"), ("TZYX", "2 points in time")])
+@pytest.mark.parametrize("imagej", [False, True])
+def test_channels_and_times_of_microscope_files_are_refused_with_a_cure(tmp_path, axes, words, imagej):
+    name = "a.tif" if imagej else "a.ome.tif"
+    planes = np.zeros((2, 3, 6, 8), np.uint16)
+    if imagej and axes == "CZYX":
+        planes, axes = planes.swapaxes(0, 1), "ZCYX"
+    tifffile.imwrite(tmp_path / name, planes, metadata={"axes": axes}, imagej=imagej)
+    with pytest.raises(InputError, match=words):
+        open_stack(tmp_path / name)
+
+
+def test_an_ome_file_that_points_to_others_is_refused(tmp_path):
+    tifffile.imwrite(tmp_path / "a.ome.tif", np.zeros((3, 6, 8), np.uint8), metadata={"axes": "ZYX"})
+    data = (tmp_path / "a.ome.tif").read_bytes().replace(b'SizeZ="3"', b'SizeZ="9"')
+    (tmp_path / "a.ome.tif").write_bytes(data)
+    with pytest.raises(InputError, match="9 planes but the file holds 3"):
+        open_stack(tmp_path / "a.ome.tif")
+
+
+def test_a_pattern_is_a_stack_in_natural_order(tmp_path):
+    write_frames(tmp_path, ["img10.png", "img9.png", "other1.png"])
+    assert open_stack(str(tmp_path / "img*.png")).names == ["img9.png", "img10.png"]
+    with pytest.raises(InputError, match="no file matches"):
+        open_stack(str(tmp_path / "IMAGE?.jpg"))
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path):
+    paths = write_frames(tmp_path, ["a[1].png", "a[2].png"])
+    assert open_stack(paths).names == ["a[1].png", "a[2].png"]
+
+
+def test_frames_are_decoded_one_at_a_time_and_the_last_is_kept(tmp_path, monkeypatch):
+    paths = write_frames(tmp_path, ["a.png", "b.png", "c.png"])
+    decoded: list[str] = []
+    original = reading.decode_picture
+
+    def counting(file, path, **options):
+        decoded.append(path.name)
+        return original(file, path, **options)
+
+    monkeypatch.setattr(reading, "decode_picture", counting)
+    stack = open_stack(paths)
+    assert decoded == []
+    assert stack.read(1) is stack.read(1)
+    assert [image.name for image in stack] == ["a.png", "b.png", "c.png"]
+    assert decoded == ["b.png", "a.png", "b.png", "c.png"]
+
+
+def test_a_frame_that_does_not_fit_is_found_before_any_is_decoded(tmp_path, monkeypatch):
+    paths = write_frames(tmp_path, ["a.png"]) + write_frames(tmp_path, ["b.png"], size=(6, 9))
+    monkeypatch.setattr(reading, "decode_picture", None)
+    with pytest.raises(InputError, match="differ in size"):
+        open_stack(paths)
+    with pytest.raises(InputError, match="limit of 10 pixels"):
+        open_stack(paths, max_pixels=10)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+def test_the_size_of_a_stack_is_that_of_the_upright_frames(tmp_path, suffix):
+    exif = PillowImage.Exif()
+    exif[0x0112] = 6
+    for name in ("a", "b"):
+        PillowImage.new("RGB", (16, 8)).save(tmp_path / f"{name}.{suffix}", exif=exif)
+    stack = open_stack(tmp_path)
+    assert stack.size == stack.read(0).pixels.shape[:2] == (16, 8)
+
+
+def test_bad_frames_can_be_left_out_and_are_reported(tmp_path):
+    write_frames(tmp_path, ["a.png", "c.png"])
+    write_frames(tmp_path, ["b.png"], size=(6, 9))
+    (tmp_path / "d.png").write_bytes(b"no picture")
+    bad: list[str] = []
+    stack = open_stack(tmp_path, on_bad_frame=lambda name, error: bad.append(f"{name}: {error}"))
+    assert stack.names == ["a.png", "c.png"]
+    assert bad[0].startswith("b.png: frames differ in size")
+    assert bad[1].startswith("d.png: ")
+    assert len(bad) == 2
+
+
+def test_a_file_changed_since_its_header_was_read_is_refused(tmp_path):
+    paths = write_frames(tmp_path, ["a.png", "b.png"])
+    stack = open_stack(paths)
+    write_image(np.zeros((9, 9, 3), np.float32), paths[1], overwrite=True)
+    with pytest.raises(InputError, match=r"b\.png.*8x6.*9x9.*changed"):
+        stack.read(1)
+
+
+def test_the_result_has_the_metadata_of_the_first_frame_and_the_largest_depth(tmp_path):
+    first = Image(np.zeros((4, 6), np.float32), icc_profile=b"profile of the first", resolution=(300, 300))
+    write_image(first, tmp_path / "a.tif")
+    write_image(Image(np.zeros((4, 6), np.float32), bit_depth=16), tmp_path / "b.tif")
+    stack = open_stack(tmp_path)
+    result = stack.result_image(np.ones((3, 3), np.float32))
+    assert (result.bit_depth, result.icc_profile, result.resolution) == (16, b"profile of the first", (300, 300))
+    assert result.path is None
+
+
+# --- formats that need another package ------------------------------------------------------------------------------
+
+
+def write_dng(path: Path) -> None:
+    """A small raw photo as tifffile can make it: a grey ramp below a Bayer filter."""
+    ramp = np.tile(np.linspace(1000, 60000, 64, dtype=np.uint16), (48, 1))
+    tags = [
+        (271, "s", 0, "Maker", True),
+        (272, "s", 0, "Model", True),
+        (33421, "H", 2, (2, 2), True),
+        (33422, "B", 4, bytes([0, 1, 1, 2]), True),
+        (50706, "B", 4, bytes([1, 4, 0, 0]), True),
+        (50708, "s", 0, "Maker Model", True),
+        (50721, "2i", 9, (1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1), True),
+        (50728, "2I", 3, (1, 1, 1, 1, 1, 1), True),
+    ]
+    tifffile.imwrite(path, ramp, photometric=32803, extratags=tags, metadata=None)
+
+
+def test_raw_without_its_package_names_the_extra(tmp_path, monkeypatch):
+    write_dng(tmp_path / "a.tif")  # recognised by content, whatever the name
+    monkeypatch.setitem(sys.modules, "rawpy", None)
+    with pytest.raises(MissingDependencyError, match=r"a\.tif: .*pip install 'allfocus\[raw\]'"):
+        read_image(tmp_path / "a.tif")
+
+
+def test_raw_is_developed_to_16_bits(tmp_path):
+    pytest.importorskip("rawpy", reason="rawpy is not installed (pip install 'allfocus[raw]')")
+    for name in ("a.dng", "b.dng"):
+        write_dng(tmp_path / name)
+    stack = open_stack(tmp_path)
+    assert (stack.size, stack.channels, stack.bit_depth) == ((48, 64), 3, 16)
+    image = stack.read(0)
+    assert image.icc_profile
+    assert (np.diff(image.pixels[24, 4:-4, 1]) > 0).all()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.98])
+def test_a_truncated_raw_file_is_refused_not_filled_with_black(tmp_path, share, capfd):
+    pytest.importorskip("rawpy", reason="rawpy is not installed (pip install 'allfocus[raw]')")
+    write_dng(tmp_path / "a.dng")
+    data = (tmp_path / "a.dng").read_bytes()
+    (tmp_path / "a.dng").write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(InputError, match="too early"):
+        read_image(tmp_path / "a.dng")
+    assert capfd.readouterr().err == ""
+
+
+HEIF_HEAD = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic"
+
+
+def test_heif_without_its_package_names_it(tmp_path, monkeypatch):
+    (tmp_path / "a.heic").write_bytes(HEIF_HEAD)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(MissingDependencyError, match=r"a\.heic: .*pip install pillow-heif"):
+        read_image(tmp_path / "a.heic")
+
+
+def test_heif_keeps_10_bits(tmp_path):
+    pillow_heif = pytest.importorskip("pillow_heif", reason="pillow-heif is not installed")
+    levels = np.random.default_rng(7).integers(0, 1024, (64, 64, 3)).astype(np.uint16) * 64
+    encoded = pillow_heif.from_bytes("RGB;16", (64, 64), levels.tobytes())
+    encoded.save(tmp_path / "a.heic", quality=-1, chroma=444, matrix_coefficients=0)
+    image = read_image(tmp_path / "a.heic")
+    assert image.bit_depth == 16
+    np.testing.assert_allclose(image.pixels, levels / 65535, atol=2 / 1023)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
 
 
 def test_different_sizes_are_refused_naming_both_files_and_sizes(tmp_path):

@@ -1,18 +1,23 @@
 import errno
+import json
 import os
+import shutil
+import struct
+import subprocess
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
 from PIL import Image as PillowImage
-from PIL import ImageCms
+from PIL import ImageCms, JpegImagePlugin
 
 from allfocus.errors import OutputError
-from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, parse_block
+from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, add_history, parse_block
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
-from allfocus.images.writing import check_output, replace_file, to_integers, write_image
+from allfocus.images.writing import check_output, encode_tiff, replace_file, to_integers, write_image
 
 
 @pytest.fixture
@@ -123,6 +128,144 @@ def test_big_endian_exif_survives_in_a_tiff(tmp_path, pixels):
     np.testing.assert_array_equal(tifffile.imread(path), to_integers(pixels, 16))
 
 
+@pytest.mark.parametrize("suffix", ["png", "tif", "jpg", "webp"])
+@pytest.mark.parametrize("with_exif", [False, True])
+def test_history_and_software_are_added_and_the_rest_is_kept(tmp_path, pixels, exif, suffix, with_exif):
+    picture = Image(pixels, exif=exif if with_exif else None)
+    path = write_image(picture, tmp_path / f"a.{suffix}", history="fused by allfocus 1 from 3 frames")
+    with PillowImage.open(path) as written:
+        found = written.getexif()
+        assert found[0x0131] == "allfocus"
+        inner = found.get_ifd(EXIF_DIRECTORY)
+        assert inner[0x9213] == "fused by allfocus 1 from 3 frames"
+        if with_exif:
+            assert found[0x010F] == "A maker of cameras"
+            assert inner[0x9003] == "2024:05:06 07:08:09"
+            assert found.get_ifd(GPS_DIRECTORY)[1] == "N"
+
+
+def test_history_grows_and_remembers_the_software_before(tmp_path, pixels):
+    block = PillowImage.Exif()
+    block[0x0131] = "Camera 2.1"
+    picture = Image(pixels, exif=block.tobytes().removeprefix(b"Exif\x00\x00"))
+    once = read_image(write_image(picture, tmp_path / "a.tif", history="fused once", software="allfocus 1"))
+    write_image(once, tmp_path / "b.tif", history="fused twice")
+    with PillowImage.open(tmp_path / "b.tif") as written:
+        words = written.getexif().get_ifd(EXIF_DIRECTORY)[0x9213]
+    assert words == "Camera 2.1; fused once; allfocus 1; fused twice"
+
+
+def test_history_leaves_maker_notes_where_they_point():
+    block = PillowImage.Exif()
+    block.get_ifd(EXIF_DIRECTORY)[0x927C] = bytes(range(200))
+    block.get_ifd(EXIF_DIRECTORY)[0xA002] = 4000
+    before = block.tobytes().removeprefix(b"Exif\x00\x00")
+    after = add_history(before, software="allfocus", history="fused", width=16, height=12)
+    position = before.find(bytes(range(200)))
+    assert after.find(bytes(range(200))) == position > 0
+    assert after.count(struct.pack(">HHII", 0x927C, 1, 200, position)) == 2  # the directory that was and the new one
+    assert after.count(bytes(range(200))) == 1
+    inner = {entry[0]: entry for entry in parse_block(after).children[EXIF_DIRECTORY].entries}
+    assert inner[0x927C][3] == bytes(range(200))
+    assert inner[0xA002][3] == struct.pack(">I", 16)  # the size was that of another picture
+    assert 0xA003 not in inner
+
+
+def test_big_tiff_takes_exif_and_profile_too(tmp_path, pixels, profile, exif):
+    picture = Image(pixels, bit_depth=16, icc_profile=profile, exif=exif)
+    (tmp_path / "a.tif").write_bytes(encode_tiff(to_integers(pixels, 16), picture, big=True))
+    with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
+        assert tiff.is_bigtiff
+        assert tiff.pages[0].tags["Make"].value == "A maker of cameras"
+        assert tiff.pages[0].tags["ExifTag"].value["DateTimeOriginal"] == "2024:05:06 07:08:09"
+        np.testing.assert_array_equal(tiff.asarray(), to_integers(pixels, 16))
+    image = read_image(tmp_path / "a.tif")
+    assert image.icc_profile == profile
+    assert parse_block(image.exif).children == parse_block(exif).children
+
+
+def test_more_pixels_than_classic_tiff_can_hold_make_a_big_tiff(tmp_path, pixels, monkeypatch):
+    monkeypatch.setattr("allfocus.images.writing.LARGEST_CLASSIC_TIFF", pixels.size - 1)
+    with tifffile.TiffFile(write_image(pixels, tmp_path / "a.tif")) as tiff:
+        assert tiff.is_bigtiff
+
+
+@pytest.mark.parametrize(
+    ("compression", "found"), [(None, "ADOBE_DEFLATE"), ("none", "NONE"), ("deflate", "ADOBE_DEFLATE"), ("lzw", "LZW")]
+)
+@pytest.mark.parametrize("depth", [8, 16, 32])
+def test_tiff_compression_can_be_chosen_and_loses_nothing(tmp_path, pixels, compression, found, depth):
+    path = write_image(pixels, tmp_path / "a.tif", compression=compression, bit_depth=depth)
+    with tifffile.TiffFile(path) as tiff:
+        assert tiff.pages[0].compression.name == found
+        np.testing.assert_array_equal(tiff.asarray(), to_integers(pixels, depth))
+
+
+def test_png_compression_can_be_chosen_and_loses_nothing(tmp_path):
+    levels = np.tile(np.arange(256, dtype=np.uint8), (64, 1))
+    sizes = [write_image(levels, tmp_path / f"{n}.png", compression=n).stat().st_size for n in (0, 9)]
+    assert sizes[1] < sizes[0] / 4
+    for number in (0, 9):
+        np.testing.assert_array_equal(to_integers(read_image(tmp_path / f"{number}.png").pixels, 8), levels)
+
+
+@pytest.mark.parametrize(("name", "compression"), [("a.png", "lzw"), ("a.png", 10), ("a.tif", 4), ("a.jpg", "none")])
+def test_a_compression_that_the_format_lacks_is_refused(tmp_path, pixels, name, compression):
+    with pytest.raises(OutputError, match=f"cannot be written with compression {compression}; it knows"):
+        write_image(pixels, tmp_path / name, compression=compression)
+
+
+@pytest.mark.parametrize("quality", [75, 95])
+def test_jpeg_keeps_full_colour_resolution(tmp_path, pixels, quality):
+    with PillowImage.open(write_image(pixels, tmp_path / "a.jpg", quality=quality)) as picture:
+        assert JpegImagePlugin.get_sampling(picture) == 0
+
+
+EXIFTOOL = shutil.which("exiftool")
+
+
+@pytest.mark.skipif(EXIFTOOL is None, reason="exiftool is not installed (Debian: libimage-exiftool-perl)")
+@pytest.mark.parametrize("suffix", ["tif", "png", "jpg", "webp"])
+def test_exiftool_finds_profile_and_exif_unchanged(tmp_path, pixels, profile, exif, suffix):
+    source = Image(pixels, bit_depth=16, icc_profile=profile, exif=exif, resolution=(300, 300))
+    one = write_image(source, tmp_path / "one.tif")
+    two = write_image(read_image(one), tmp_path / f"two.{suffix}", history="fused by allfocus 1 from 3 frames")
+    before, after = read_tags(one), read_tags(two)
+    kept = (
+        "Make",
+        "XResolution",
+        "YResolution",
+        "ResolutionUnit",
+        "DateTimeOriginal",
+        "ExposureTime",
+        "GPSLatitudeRef",
+    )
+    assert {tag: after.get(tag) for tag in kept} == {tag: before[tag] for tag in kept}
+    assert len({tag for tag in before if tag.startswith("ICC")}) > 5
+    assert {t: v for t, v in after.items() if t.startswith("ICC")} == {
+        t: v for t, v in before.items() if t.startswith("ICC")
+    }
+    assert after["ImageHistory"] == "fused by allfocus 1 from 3 frames"
+    assert after["Software"].startswith("allfocus")
+    assert "Warning" not in after
+    assert "Error" not in after
+    if suffix == "tif":
+        assert after["BitsPerSample"] == "16 16 16"
+        check = subprocess.run([EXIFTOOL, "-validate", "-s3", "-warning", str(two)], capture_output=True, text=True)
+        assert "offset" not in check.stdout.lower()
+
+
+def read_tags(path: Path) -> dict[str, str]:
+    """What exiftool says about a file; tags of the colour profile begin with ICC."""
+    command = [EXIFTOOL, "-json", "-G0", str(path)]
+    (found,) = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    tags: dict[str, str] = {}
+    for name, value in found.items():
+        group, _, tag = name.rpartition(":")
+        tags[f"ICC {tag}" if group == "ICC_Profile" else tag] = str(value)
+    return tags
+
+
 def test_exif_too_long_for_jpeg_is_an_error_not_a_loss(tmp_path, pixels, exif):
     with pytest.raises(OutputError, match=r"too long for JPEG.*choose \.png or \.tif"):
         write_image(Image(pixels, exif=exif + bytes(70000)), tmp_path / "a.jpg")
@@ -165,6 +308,32 @@ def test_ctrl_c_while_writing_leaves_nothing_behind(tmp_path, pixels, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         write_image(pixels, tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_systems_without_nameless_files_write_whole_files_too(tmp_path, pixels, monkeypatch, overwrite):
+    monkeypatch.setattr("allfocus.images.writing._open_nameless", lambda folder: None)
+    write_image(pixels, tmp_path / "a.png", overwrite=overwrite)
+    assert read_image(tmp_path / "a.png").width == 16
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_image(pixels, tmp_path / "b.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_a_file_has_no_name_before_it_is_whole(tmp_path, pixels, monkeypatch):
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+    except (AttributeError, OSError):
+        pytest.skip("this system has no files without a name")
+    seen: list[list[str]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append([path.name for path in tmp_path.iterdir()]))
+    write_image(pixels, tmp_path / "a.png")
+    assert seen == [[]]
+    write_image(pixels, tmp_path / "a.png", overwrite=True)
+    assert seen == [[], ["a.png"]]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path):

@@ -1,0 +1,161 @@
+"""JPEG, WebP and BMP files -> samples, through Pillow: it sees only formats that have 8 bits a channel."""
+
+import io
+import os
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from allfocus.errors import InputError
+from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
+from allfocus.images.exif import PREFIX, read_orientation
+
+if TYPE_CHECKING:
+    from PIL.ImageFile import ImageFile
+
+CHANNELS = {"1": 1, "L": 1, "LA": 1, "RGB": 3, "RGBA": 3, "P": 3, "PA": 3, "CMYK": 3}
+"""Channels of the picture that each of Pillow's modes becomes, alpha not counted."""
+
+
+def read_jpeg_headers(file: BinaryIO) -> list[Header]:
+    """The header of a JPEG file."""
+    return [_header_of(_open_jpeg(file))]
+
+
+def decode_jpeg(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
+    """The samples of a JPEG file; CMYK becomes RGB with a notice."""
+    return _decode_with_pillow(_open_jpeg(file), max_pixels)
+
+
+def read_bmp_headers(file: BinaryIO) -> list[Header]:
+    """The header of a BMP file."""
+    return [_header_of(_open_bmp(file))]
+
+
+def decode_bmp(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
+    """The samples of a BMP file."""
+    return _decode_with_pillow(_open_bmp(file), max_pixels)
+
+
+def read_webp_headers(file: BinaryIO) -> list[Header]:
+    """The header of a WebP file, read here because Pillow makes room for the pixels as soon as it opens one."""
+    size: tuple[int, int] | None = None
+    orientation = 1
+    for kind, start, length in _walk_webp(file):
+        file.seek(start)
+        if kind in (b"VP8X", b"VP8L", b"VP8 ") and size is None:
+            size = _webp_size(kind, file.read(10))
+        elif kind == b"EXIF":
+            orientation = read_orientation(file.read(length).removeprefix(PREFIX))
+    if size is None:
+        raise InputError("the WebP header is missing; the file is damaged")
+    return [Header(*size, channels=3, bit_depth=8, orientation=orientation)]
+
+
+def decode_webp(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
+    """The samples of a WebP file; of a moving one the first picture, with a notice."""
+    from PIL.WebPImagePlugin import WebPImageFile
+
+    (header,) = read_webp_headers(file)
+    require_pixels(header.width, header.height, max_pixels)
+    file.seek(0)
+    picture = WebPImageFile(io.BytesIO(file.read()))
+    if picture.size != (header.width, header.height):
+        raise InputError(f"its parts disagree on the size ({header.width}x{header.height}); the file is damaged")
+    return _decode_with_pillow(picture, max_pixels)
+
+
+def _open_jpeg(file: BinaryIO) -> "ImageFile":
+    from PIL.JpegImagePlugin import JpegImageFile
+
+    # The plug-in class is used directly: Image.open would apply Pillow's own, process-wide pixel limit.
+    file.seek(0)
+    return JpegImageFile(file)
+
+
+def _open_bmp(file: BinaryIO) -> "ImageFile":
+    from PIL.BmpImagePlugin import BmpImageFile
+
+    file.seek(0)
+    return BmpImageFile(file)
+
+
+def _header_of(picture: "ImageFile") -> Header:
+    channels = _require_mode(picture.mode)
+    exif = picture.info.get("exif") or b""
+    return Header(*picture.size, channels, 8, read_orientation(exif.removeprefix(PREFIX)))
+
+
+def _require_mode(mode: str) -> int:
+    if mode not in CHANNELS:
+        raise InputError(f"its colour mode {mode} cannot be read; save it as RGB or grey")
+    return CHANNELS[mode]
+
+
+def _decode_with_pillow(picture: "ImageFile", max_pixels: int) -> DecodedPicture:
+    from PIL import ImageFile
+
+    require_pixels(*picture.size, max_pixels)
+    _require_mode(picture.mode)
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise InputError(
+            "Pillow is set to fill up truncated files with grey (LOAD_TRUNCATED_IMAGES); set it to False to read safely"
+        )
+    picture.load()
+    samples, notices = _samples_of(picture)
+    exif = picture.info.get("exif") or None
+    return DecodedPicture(
+        samples,
+        # A CMYK profile says nothing about the RGB made of it.
+        icc_profile=None if picture.mode == "CMYK" else picture.info.get("icc_profile") or None,
+        exif=exif.removeprefix(PREFIX) if exif else None,
+        resolution=_resolution_of(picture.info.get("dpi")),
+        notices=notices,
+    )
+
+
+def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
+    notices = []
+    if getattr(picture, "n_frames", 1) > 1:
+        notices.append(f"the first of {picture.n_frames} moving pictures taken")  # type: ignore[attr-defined]
+    if picture.mode == "CMYK":
+        notices.append("CMYK converted to RGB without a profile: colours are approximate")
+        return np.asarray(picture.convert("RGB")), tuple(notices)
+    if picture.mode in ("P", "PA"):
+        notices.append("palette expanded to RGB")
+        return np.asarray(picture.convert("RGBA" if "transparency" in picture.info else "RGB")), tuple(notices)
+    return np.asarray(picture.convert("L") if picture.mode == "1" else picture), tuple(notices)
+
+
+def _resolution_of(dots: Any) -> tuple[float, float] | None:
+    if not isinstance(dots, tuple) or len(dots) != 2:
+        return None
+    across, down = (float(value) for value in dots)
+    return (across, down) if 1 < across < 1e6 and 1 < down < 1e6 else None
+
+
+def _walk_webp(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
+    length = file.seek(0, os.SEEK_END)
+    file.seek(4)
+    if int.from_bytes(file.read(4), "little") + 8 > length:
+        raise ends_too_early()
+    position = 12
+    while position + 8 <= length:
+        file.seek(position)
+        kind, size = struct.unpack("<4sI", file.read(8))
+        yield kind, position + 8, size
+        position += 8 + size + size % 2
+
+
+def _webp_size(kind: bytes, head: bytes) -> tuple[int, int]:
+    if len(head) < 10:
+        raise ends_too_early()
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(head[4:7], "little"), 1 + int.from_bytes(head[7:10], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(head[1:5], "little")
+        return 1 + bits % 2**14, 1 + (bits >> 14) % 2**14
+    width, height = struct.unpack("<HH", head[6:10])
+    return width % 2**14, height % 2**14

@@ -1,0 +1,280 @@
+"""TIFF files -> samples, through tifffile: 8, 16 or 32 bits, strips or tiles, packed or not, one page or many.
+
+Only the page asked for is read. What the header promises (size, channels, compression, positions in the file, the size
+of JPEG pictures inside) is checked before any of it reaches a native decoder.
+"""
+
+import math
+import os
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.errors import InputError
+from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
+from allfocus.images.exif import FileSlices, block_of_tiff
+
+X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
+INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
+"""1 means that the resolution has no unit (or one that only its own program knows)."""
+
+JPEG = 7
+COMPRESSIONS = {1: "none", 5: "LZW", JPEG: "JPEG", 8: "deflate", 32946: "deflate", 32773: "PackBits", 50000: "ZSTD"}
+"""Compressions that are read: those whose unpacked size can be limited beforehand."""
+
+COLOUR_CHANNELS = {"MINISBLACK": 1, "MINISWHITE": 1, "RGB": 3, "YCBCR": 3, "PALETTE": 1, "SEPARATED": 4}
+"""Samples per pixel, extra ones not counted, of each colour space that is read."""
+
+ALPHA = (1, 2)
+"""Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
+
+MOST_PAGES = 20_000
+
+
+def read_tiff_headers(file: BinaryIO) -> list[Header]:
+    """The header of each frame in a TIFF file: all pages but reduced copies (thumbnails), or the z planes of an OME."""
+    with _open_tiff(file) as tiff:
+        _require_one_channel(tiff)  # leaves only part of each page behind, hence a new look at the file below
+    with _open_tiff(file) as tiff:
+        number = len(tiff.pages)
+        frames = [index for index in range(number) if not tiff.pages[index].is_reduced]
+        if not frames:
+            raise InputError("it holds only reduced copies of a picture; save the picture itself")
+        return [_header_of(tiff.pages[index], index, number) for index in frames]
+
+
+def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
+    """The samples of one page of a TIFF file."""
+    with _open_tiff(file) as tiff:
+        number = len(tiff.pages)
+        if not 0 <= page < number:
+            raise InputError(f"there is no page {page + 1}: the file has {number}")
+        chosen = tiff.pages[page]
+        _header_of(chosen, page, number)
+        require_pixels(chosen.imagewidth, chosen.imagelength, max_pixels)
+        _require_segments(chosen, file, max_pixels)
+        samples, premultiplied, notices = _samples_of(chosen)
+        profile = chosen.tags.valueof(COLOUR_PROFILE)
+        photometric = _photometric(chosen)
+        return DecodedPicture(
+            samples,
+            white=_white_of(chosen),
+            icc_profile=bytes(profile) if profile and photometric != "SEPARATED" else None,
+            exif=block_of_tiff(FileSlices(file)),
+            orientation=_orientation_of(chosen),
+            resolution=_resolution_of(chosen),
+            premultiplied=premultiplied,
+            page=page if number > 1 else None,
+            notices=notices,
+        )
+
+
+def _open_tiff(file: BinaryIO) -> Any:
+    import tifffile
+
+    file.seek(0)
+    # Other files that an OME header names are not opened: frames are what the user gave.
+    return tifffile.TiffFile(file, _multifile=False)
+
+
+def _require_one_channel(tiff: Any) -> None:
+    """Raise InputError for a microscope file whose planes are not all planes of one z-stack."""
+    if len(tiff.pages) > MOST_PAGES:
+        raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
+    if not (tiff.is_ome or tiff.is_imagej):
+        return
+    series = tiff.series[0]
+    sizes = dict(zip(series.axes, series.shape, strict=True))
+    for axis, meaning, cure in (
+        ("C", "channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
+        ("T", "points in time", "save one of them (ImageJ: Image > Duplicate)"),
+    ):
+        if sizes.get(axis, 1) > 1:
+            raise InputError(f"it holds {sizes[axis]} {meaning}; a stack has one: {cure}")
+    planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
+    if planes > len(tiff.pages):
+        raise InputError(
+            f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
+            "give all its files one by one, or save it again as an image sequence or BigTIFF"
+        )
+
+
+def _require_numbers(page: Any) -> None:
+    """Raise InputError when an entry that is one number has become a list of them, as damage can make it."""
+    for name in ("imagewidth", "imagelength", "imagedepth", "samplesperpixel", "bitspersample", "compression"):
+        if not isinstance(getattr(page, name), int):
+            raise InputError(f"its entry {name} is {str(getattr(page, name))[:40]}; the file is damaged")
+
+
+def _header_of(page: Any, index: int, pages: int) -> Header:
+    _require_numbers(page)
+    photometric = _photometric(page)
+    colours = COLOUR_CHANNELS.get(photometric)
+    if colours is None:
+        raise InputError(f"its colour space {photometric} cannot be read; save it as RGB or grey")
+    if page.compression not in COMPRESSIONS:
+        name = getattr(page.compression, "name", page.compression)
+        known = ", ".join(sorted(set(COMPRESSIONS.values())))
+        raise InputError(f"its compression {name} cannot be read; save it with one of: {known}")
+    if photometric == "YCBCR" and page.compression != JPEG:
+        raise InputError("its colour space YCbCr without JPEG compression cannot be read; save it as RGB")
+    if not colours <= page.samplesperpixel <= 16 or page.imagedepth != 1:
+        raise InputError(
+            f"it has {page.samplesperpixel} channels and a depth of {page.imagedepth}; "
+            "grey or RGB pictures, with or without alpha, can be read"
+        )
+    require_pixels(page.imagewidth, page.imagelength, page.imagewidth * page.imagelength or 1)
+    channels = 1 if colours == 1 and photometric != "PALETTE" else 3
+    depth = _bit_depth_of(page)
+    return Header(page.imagewidth, page.imagelength, channels, depth, _orientation_of(page), index, pages)
+
+
+def _bit_depth_of(page: Any) -> int:
+    kind = page.dtype.kind if page.dtype is not None else "?"
+    if kind == "f":
+        return 32
+    if kind in "ub" and page.bitspersample <= 16:
+        return 8 if page.bitspersample <= 8 and _photometric(page) != "PALETTE" else 16
+    words = f"{page.bitspersample} bits of type {page.dtype}"
+    raise InputError(f"its samples have {words}; up to 16 bits without sign, and floating point, can be read")
+
+
+def _require_segments(page: Any, file: BinaryIO, max_pixels: int) -> None:
+    """Raise InputError when the strips or tiles lie outside the file, are oddly large, or unpack to too much."""
+    length = file.seek(0, os.SEEK_END)
+    if math.prod(page.chunks) > 16 * max(max_pixels, 2**20):
+        raise InputError(f"its tiles are {page.chunks} large, beyond the limit of {max_pixels} pixels")
+    if len(page.dataoffsets) != len(page.databytecounts) or len(page.dataoffsets) < math.prod(page.chunked):
+        raise ends_too_early()
+    for offset, size in zip(page.dataoffsets, page.databytecounts, strict=True):
+        # Some decoders fill what is missing with grey or zeros, so the promise of the header is checked first.
+        if size <= 0 or offset + size > length:
+            raise ends_too_early()
+        if page.compression == JPEG:
+            file.seek(offset)
+            _require_jpeg_size(file.read(size), page)
+
+
+def _require_jpeg_size(data: bytes, page: Any) -> None:
+    size = jpeg_size(data)
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.imagelength, page.imagewidth)
+    if size is None or size[0] > rows or size[1] > columns:
+        raise InputError(f"a JPEG picture inside it says {size}, its strips or tiles {(rows, columns)}: damaged")
+    if not data.rstrip(b"\x00").endswith(b"\xff\xd9"):
+        raise ends_too_early()
+
+
+def jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """(height, width) that the frame header of JPEG data states; None when there is none.
+
+    Example:
+        >>> jpeg_size(bytes.fromhex("ffd8 ffc0 000b 08 0004 0006 01 011100"))
+        (4, 6)
+    """
+    position = 2
+    while position + 9 <= len(data) and data[position] == 0xFF:
+        marker = data[position + 1]
+        if marker == 0xFF:
+            position += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(data[position + 5 : position + 7], "big"), int.from_bytes(
+                data[position + 7 : position + 9], "big"
+            )
+        position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+    return None
+
+
+def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
+    """Samples with alpha last if there is any, whether colours are multiplied by it, and notices."""
+    photometric = _photometric(page)
+    samples = _decode_page(page)
+    colours = COLOUR_CHANNELS[photometric]
+    samples, kind, notices = _without_extra_samples(samples, page, colours)
+    if photometric == "MINISWHITE":
+        if samples.dtype.kind == "f":
+            raise InputError("its floating point values count from white down; save it with black as zero")
+        samples = samples.copy()
+        samples[..., :1] = _largest(page, samples) - samples[..., :1]
+    elif photometric == "PALETTE":
+        samples = _expand_palette(samples[..., 0], page)
+        notices = (*notices, "palette expanded to RGB")
+    elif photometric == "SEPARATED":
+        samples = _convert_cmyk(samples, page)
+        notices = (*notices, "CMYK converted to RGB without a profile: colours are approximate")
+    return (samples[..., 0] if samples.shape[2] == 1 else samples), kind == 1, notices
+
+
+def _decode_page(page: Any) -> NDArray[Any]:
+    samples = page.asarray(maxworkers=1)
+    if page.axes == "SYX":  # planes stored one after the other
+        samples = np.moveaxis(samples, 0, -1)
+    elif page.axes not in ("YX", "YXS"):
+        raise InputError(f"its pixels have the axes {page.axes}; only flat pictures can be read")
+    if samples.dtype == np.bool_:
+        samples = samples.astype(np.uint8)
+    return samples[:, :, None] if samples.ndim == 2 else samples  # type: ignore[no-any-return]
+
+
+def _without_extra_samples(samples: NDArray[Any], page: Any, colours: int) -> tuple[NDArray[Any], int, tuple[str, ...]]:
+    extra = samples.shape[2] - colours
+    if extra <= 0:
+        return samples, 0, ()
+    meanings = [int(meaning) for meaning in page.extrasamples] + [0] * extra
+    kind = meanings[0] if meanings[0] in ALPHA else 0
+    kept = colours + (1 if kind else 0)
+    unused = samples.shape[2] - kept
+    notices = (f"{unused} extra channel{'s' if unused > 1 else ''} left out",) if unused else ()
+    return samples[:, :, :kept], kind, notices
+
+
+def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:
+    if page.colormap is None:
+        raise InputError("its palette is missing; the file is damaged")
+    if levels.dtype.kind != "u" or int(levels.max()) >= page.colormap.shape[1]:
+        raise InputError(f"it uses colours beyond the {page.colormap.shape[1]} of its palette; the file is damaged")
+    return np.moveaxis(page.colormap, 0, -1)[levels]  # type: ignore[no-any-return]
+
+
+def _convert_cmyk(samples: NDArray[Any], page: Any) -> NDArray[Any]:
+    if samples.dtype.kind != "u":
+        raise InputError("its CMYK values are floating point; save it as RGB")
+    white = _largest(page, samples)
+    light = white - np.minimum(samples[:, :, :4], white).astype(np.uint64)
+    rgb = ((light[:, :, :3] * light[:, :, 3:4] + white // 2) // white).astype(samples.dtype)
+    return np.concatenate([rgb, samples[:, :, 4:5]], axis=2)
+
+
+def _largest(page: Any, samples: NDArray[Any]) -> int:
+    return _white_of(page) or int(np.iinfo(samples.dtype).max)
+
+
+def _white_of(page: Any) -> int | None:
+    bits = page.bitspersample
+    if page.dtype.kind == "f" or bits in (8, 16) or _photometric(page) == "PALETTE":
+        return None
+    return int(2**bits - 1)
+
+
+def _photometric(page: Any) -> str:
+    return str(getattr(page.photometric, "name", page.photometric))
+
+
+def _orientation_of(page: Any) -> int:
+    orientation = page.tags.valueof(ORIENTATION)
+    return int(orientation) if orientation in range(1, 9) else 1
+
+
+def _resolution_of(page: Any) -> tuple[float, float] | None:
+    inches = INCHES_PER_UNIT.get(page.tags.valueof(RESOLUTION_UNIT, default=2))
+    across, down = (_rational(page.tags.valueof(tag)) for tag in (X_RESOLUTION, Y_RESOLUTION))
+    if inches is None or not across or not down:
+        return None
+    return across / inches, down / inches
+
+
+def _rational(value: Any) -> float | None:
+    if not (isinstance(value, tuple) and len(value) == 2 and value[1]):
+        return None
+    return float(value[0] / value[1])

@@ -1,0 +1,47 @@
+"""A machine without torch: everything but the paper's network fuses, and that one names what to install."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CODE = """
+import sys
+
+sys.modules["torch"] = None  # "import torch" now fails as if it were not installed
+
+import numpy as np
+import allfocus
+
+frames = [np.random.default_rng(seed).random((24, 32, 3), dtype=np.float32) for seed in (0, 1)]
+for method in allfocus.list_methods():
+    if method.missing:
+        continue
+    try:
+        assert allfocus.fuse(frames, method=method.name).image.shape == (24, 32, 3)
+        print("fused", method.name)
+    except allfocus.MissingDependencyError as error:
+        print("refused", method.name, error)
+"""
+
+
+def test_all_methods_but_the_papers_network_fuse_without_torch():
+    search = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT / "src"))))
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": search, "PYTHONWARNINGS": "error"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    core = ("ips", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average")
+    assert {f"fused {name}" for name in core} <= set(lines)
+    refused = [line for line in lines if line.startswith("refused")]
+    assert len(refused) == 1
+    assert refused[0].startswith("refused ips-paper")
+    assert "allfocus[train]" in refused[0]

@@ -1,0 +1,96 @@
+"""What must hold for `fuse` with the shipped network, whatever the frames, their number, size and type."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allfocus.fusion.methods import fuse
+from allfocus.scenes.catalogue import SCENES
+from allfocus.scenes.rendering import render_scene
+
+SEEDS = st.integers(0, 2**16)
+SIZES = st.tuples(st.integers(1, 40), st.integers(1, 40))
+CHANNELS = st.sampled_from([(), (3,)])
+
+
+def random_frames(seed, count, shape):
+    generator = np.random.default_rng(seed)
+    return [generator.random(shape, dtype=np.float32) for _ in range(count)]
+
+
+def as_type(frame, dtype):
+    if np.issubdtype(dtype, np.integer):
+        return np.rint(frame * np.iinfo(dtype).max).astype(dtype)
+    return frame.astype(dtype)
+
+
+@settings(max_examples=15)
+@given(name=st.sampled_from(sorted(SCENES)), seed=SEEDS, count=st.integers(2, 6), data=st.data())
+def test_the_order_of_the_frames_of_a_scene_does_not_matter(name, seed, count, data):
+    frames = render_scene(name, frames=count, size=(48, 56), seed=seed).frames
+    order = np.asarray(data.draw(st.permutations(range(count))))
+    result, permuted = fuse(frames), fuse([frames[index] for index in order])
+    np.testing.assert_allclose(permuted.image, result.image, atol=1e-5, rtol=0)
+    # Where two frames are equal either may be named.
+    assert np.mean(order[permuted.decision] != result.decision) < 0.005
+
+
+@settings(max_examples=25)
+@given(seed=SEEDS, count=st.integers(2, 6), size=SIZES, channels=CHANNELS, data=st.data())
+def test_the_order_of_frames_of_pure_noise_hardly_matters(seed, count, size, channels, data):
+    """The worst case: frames that differ by the full range at every pixel turn rounding in the network into levels.
+
+    Measured over 225 stacks of up to 64 x 80: at most 2.6e-5, a hundredth of a level of 8 bits.
+    """
+    frames = random_frames(seed, count, (*size, *channels))
+    order = np.asarray(data.draw(st.permutations(range(count))))
+    result, permuted = fuse(frames), fuse([frames[index] for index in order])
+    np.testing.assert_allclose(permuted.image, result.image, atol=1e-4, rtol=0)
+    # Where two frames are even, either may be named; a wrong permutation would differ nearly everywhere.
+    assert np.sum(order[permuted.decision] != result.decision) <= 1
+
+
+@settings(max_examples=30)
+@given(
+    seed=SEEDS,
+    count=st.integers(2, 12),
+    size=SIZES,
+    channels=CHANNELS,
+    dtype=st.sampled_from([np.uint8, np.uint16, np.float32]),
+)
+def test_equal_frames_return_that_frame(seed, count, size, channels, dtype):
+    frame = as_type(random_frames(seed, 1, (*size, *channels))[0], dtype)
+    image = fuse([frame] * count).image
+    assert image.dtype == dtype
+    if np.issubdtype(dtype, np.integer):
+        np.testing.assert_array_equal(image, frame)
+    else:
+        np.testing.assert_allclose(image, frame, atol=1e-6, rtol=0)
+
+
+@settings(max_examples=30)
+@given(
+    seed=SEEDS,
+    count=st.integers(2, 12),
+    size=SIZES,
+    channels=CHANNELS,
+    dtype=st.sampled_from([np.uint8, np.uint16, np.float32, np.float64]),
+)
+def test_every_pixel_lies_between_the_sources_at_that_pixel(seed, count, size, channels, dtype):
+    frames = [as_type(frame, dtype) for frame in random_frames(seed, count, (*size, *channels))]
+    result = fuse(frames)
+    assert result.image.dtype == dtype
+    assert result.image.shape == (*size, *channels)
+    slack = 0 if np.issubdtype(dtype, np.integer) else 1e-6
+    assert (result.image >= np.min(frames, axis=0) - slack).all()
+    assert (result.image <= np.max(frames, axis=0) + slack).all()
+    assert 0 <= result.decision.min() <= result.decision.max() < count
+
+
+@settings(max_examples=20)
+@given(seed=SEEDS, count=st.integers(2, 5), position=st.integers(0, 4))
+def test_a_frame_given_twice_changes_nothing_that_can_be_seen(seed, count, position):
+    """Photographers do shoot a frame twice; both halves share what the one had, and the picture stays."""
+    frames = render_scene("circuit", frames=count, size=(48, 56), seed=seed).frames
+    twice = [*frames, frames[position % count]]
+    assert np.abs(fuse(twice).image - fuse(frames).image).mean() < 2 / 255

@@ -1,0 +1,217 @@
+"""The table of methods, `fuse`, and the shared check through `fuse`: what every method that runs must do."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from allfocus.errors import InputError, MissingDependencyError
+from allfocus.fusion import methods
+from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods
+from allfocus.images.image import Image, ImageStack
+
+CORE = ["ips", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average"]
+PLANNED = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void"]
+RUNNING = [*CORE, "ips-paper"]
+DECIDING = ["ips", "dsift", "dct-corr", "depth-map"]
+
+every_method = pytest.mark.parametrize("method", RUNNING)
+
+
+def small_pair(dtype=np.float32, *, colour=True):
+    """Two frames of 24 x 33 in the type that is asked for."""
+    shape = (24, 33, 3) if colour else (24, 33)
+    frames = [np.random.default_rng(seed).random(shape) for seed in (1, 2)]
+    if np.issubdtype(dtype, np.integer):
+        return [np.rint(frame * np.iinfo(dtype).max).astype(dtype) for frame in frames]
+    return [frame.astype(dtype) for frame in frames]
+
+
+# The table
+
+
+def test_the_table_holds_every_method_and_the_default_is_first():
+    names = [method.name for method in list_methods()]
+    assert sorted(names) == sorted([*RUNNING, *PLANNED])
+    assert names[0] == "ips"
+    assert all(name == method.name for name, method in METHODS.items())
+
+
+def test_every_method_says_what_it_does_and_where_it_comes_from():
+    for method in list_methods():
+        assert method.summary
+        assert method.paper or method.name == "average"
+
+
+@every_method
+def test_the_function_of_a_method_that_runs_exists(method):
+    module, _, name = METHODS[method].function.partition(":")
+    assert callable(getattr(importlib.import_module(f"allfocus.fusion.{module}"), name))
+    assert not METHODS[method].missing
+
+
+@pytest.mark.parametrize("method", PLANNED)
+def test_a_method_that_cannot_run_says_why_and_names_those_that_can(method):
+    with pytest.raises(MissingDependencyError) as caught:
+        fuse(small_pair(), method=method)
+    message = str(caught.value)
+    assert message.startswith(f"{method} cannot run: ")
+    assert set(message.rpartition("methods that can: ")[2].split(", ")) == set(RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("ipps", "ips"),
+        ("laplacian", "laplacian-pyramid"),
+        ("guided", "guided-filter"),
+        ("DSIFT", "dsift"),
+    ],
+)
+def test_an_unknown_method_names_the_nearest(name, nearest):
+    for call in (find_method, lambda name: fuse(small_pair(), method=name)):
+        with pytest.raises(InputError, match=f"unknown method '{name}'; did you mean '{nearest}'"):
+            call(name)
+
+
+def test_a_known_method_is_found():
+    assert find_method("wavelet") is METHODS["wavelet"]
+
+
+# The shared check
+
+
+@every_method
+@pytest.mark.parametrize("colour", [True, False])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+def test_the_result_has_the_shape_and_type_of_a_frame(method, dtype, colour):
+    frames = small_pair(dtype, colour=colour)
+    result = fuse(frames, method=method)
+    assert isinstance(result, FusionResult)
+    assert result.image.shape == frames[0].shape
+    assert result.image.dtype == dtype
+    assert np.isfinite(result.image).all()
+    assert result.image.max() <= (np.iinfo(dtype).max if np.issubdtype(dtype, np.integer) else 1)
+    assert result.image.min() >= 0
+    assert result.image.std() > 0
+
+
+@every_method
+def test_integers_and_their_fractions_give_the_same_picture(method):
+    integers = small_pair(np.uint16)
+    fractions = [(frame / np.float32(65535)).astype(np.float32) for frame in integers]
+    expected = fuse(fractions, method=method).image
+    # Half a level by rounding, and a little more for the scaling in 32 bits.
+    np.testing.assert_allclose(fuse(integers, method=method).image / 65535, expected, atol=0.51 / 65535)
+
+
+@every_method
+def test_two_runs_give_the_same_bits(method):
+    frames = small_pair()
+    assert (fuse(frames, method=method).image == fuse(frames, method=method).image).all()
+
+
+@every_method
+def test_the_frames_are_left_untouched(method):
+    frames = small_pair()
+    before = [frame.copy() for frame in frames]
+    fuse(frames, method=method)
+    np.testing.assert_array_equal(frames, before)
+
+
+@pytest.mark.parametrize("method", CORE)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_equal_integer_frames_come_back_bit_for_bit(method, dtype, count):
+    frame = small_pair(dtype)[0]
+    assert (fuse([frame] * count, method=method).image == frame).all()
+
+
+@pytest.mark.parametrize("method", RUNNING)
+def test_decision_and_depth_come_together(method):
+    result = fuse(small_pair(), method=method)
+    if method not in DECIDING:
+        assert result.decision is None
+        assert result.depth is None
+        return
+    assert result.decision.shape == result.depth.shape == (24, 33)
+    assert result.decision.dtype == np.int16
+    assert set(np.unique(result.decision)) <= {-1, 0, 1}
+    assert result.depth.dtype == np.float32
+    assert result.depth.min() >= 0
+    assert result.depth.max() <= 1
+
+
+@pytest.mark.parametrize("method", DECIDING)
+def test_depth_is_the_position_in_the_stack(method, triple):
+    result = fuse(triple.frames, method=method)
+    for index in range(3):
+        chosen = triple.decision == index
+        assert np.median(result.depth[chosen]) == pytest.approx(index / 2, abs=1e-3)
+
+
+@every_method
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        ([], "at least 2 frames, got 0"),
+        ([np.zeros((8, 8), np.float32)], "at least 2 frames, got 1"),
+        ([np.zeros((8, 8), np.float32), np.zeros((8, 9), np.float32)], r"frame 2 has shape \(8, 9\)"),
+        ([np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8), np.uint8)], r"frame 2 has shape \(8, 8\)"),
+        ([np.zeros((8, 8, 4), np.uint8)] * 2, r"frame 1 has shape \(8, 8, 4\)"),
+        ([np.zeros((0, 8), np.float32)] * 2, r"frame 1 has shape \(0, 8\)"),
+        ([np.zeros((8, 8), np.float32), np.full((8, 8), np.nan)], "frame 2 holds values that are not finite"),
+        ([np.full((8, 8), np.inf), np.zeros((8, 8), np.float32)], "frame 1 holds values that are not finite"),
+        ([np.zeros((8, 8), np.uint8), np.zeros((8, 8), np.int32)], "frame 2 holds int32"),
+        ([np.zeros((8, 8), bool)] * 2, "frame 1 holds bool"),
+        ([np.zeros((8, 8), np.complex64)] * 2, "frame 1 holds complex64"),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused_by_number(method, frames, message):
+    with pytest.raises(InputError, match=message):
+        fuse(frames, method=method)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint32, np.int64, np.uint64])
+def test_integers_of_other_types_are_refused_and_the_right_ones_named(dtype):
+    frames = [np.zeros((8, 8), dtype)] * 2
+    with pytest.raises(InputError, match=f"frame 1 holds {np.dtype(dtype)}; give uint8, uint16, or floating point"):
+        fuse(frames, method="average")
+
+
+# Ways to give frames, and progress
+
+
+def test_a_stack_an_array_and_a_generator_give_what_a_list_gives():
+    frames = small_pair()
+    expected = fuse(frames).image
+    stack = ImageStack([Image(frame) for frame in frames])
+    for given in (stack, np.stack(frames), (frame for frame in frames), tuple(frames)):
+        assert (fuse(given).image == expected).all()
+
+
+def test_sixteen_bits_are_not_reduced_to_eight():
+    frames = small_pair(np.uint16)
+    assert len(np.unique(fuse(frames, method="ips").image)) > 256
+
+
+@every_method
+def test_progress_is_called_and_ends_when_all_is_done(method):
+    calls = []
+    fuse(small_pair(), method=method, progress=lambda done, total: calls.append((done, total)))
+    assert len(calls) >= 2
+    assert all(0 <= done <= total for done, total in calls)
+    assert calls[0][0] == 0
+    assert calls[-1][0] == calls[-1][1] >= 1
+
+
+def test_the_default_method_is_ips(monkeypatch):
+    asked = []
+    monkeypatch.setattr(methods, "find_method", lambda name: asked.append(name) or METHODS["average"])
+    fuse(small_pair())
+    assert asked == ["ips"]
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(TypeError, match="methode"):
+        fuse(small_pair(), methode="ips")
