@@ -109,6 +109,7 @@ def fuse_files(
         for frame in frames:
             spool.append(frame)
             job.tell("reading", len(spool), len(kept))
+        reader.release()
         job.end_step("reading")
         options = {"prefer": prefer} if prefer else {}
         result = fuse(spool, method=method, device=device, progress=lambda *n: job.tell("fusing", *n), **options)

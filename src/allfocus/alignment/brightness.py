@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from allfocus.alignment.transforms import Matrix
 
 SMALLEST_GAIN = 0.006
-"""Differences in brightness below 0.6 % of the light (half a step of an 8-bit picture) are left alone, however sure they are."""
+"""Differences in brightness below 0.6 % of the light, at most one step of 8 bits, are left alone."""
 
 LARGEST_GAIN = 0.5
 """Logarithm of the light; a larger difference (65 %) is no drift of exposure but another picture, and is left alone."""

@@ -34,7 +34,7 @@ WORKING_PIXELS = 1_000_000
 SMALLEST_SIDE = 24
 """Pixels of the shorter side of the coarsest octave; below that nothing is left to match."""
 
-OCTAVES_AT_ONCE = 5
+OCTAVES_AT_ONCE = 8
 """Octaves that share each step: the finest gives precision, the coarser ones hold where it has no content."""
 
 THUMBNAIL_SIDE = 160
@@ -42,7 +42,7 @@ THUMBNAIL_SIDE = 160
 
 _SEARCH_PIXELS = 128 * 128
 _SAMPLES = 100_000
-_WINDOW = (11, 11)
+_WINDOW = (21, 21)
 _RESIDUAL_SCALE = 0.5
 
 BELONGS = 0.3
@@ -146,19 +146,19 @@ def _octaves(grey: Plane, uncertain: Plane) -> tuple[Plane, ...]:
     while True:
         band = cv2.GaussianBlur(grey, (0, 0), 0.9) - cv2.GaussianBlur(grey, (0, 0), 2.5)
         power = cv2.GaussianBlur(band * band, (0, 0), 5.0)
-        bands.append(band)
-        powers.append(power)
+        bands.append(np.asarray(band, np.float32))
+        powers.append(np.asarray(power, np.float32))
         floors.append(cv2.GaussianBlur(uncertain * uncertain, (0, 0), 5.0) + np.float32(0.02 * power.mean() + 1e-9))
         if min(grey.shape) < 2 * SMALLEST_SIDE:
             break
         grey = np.asarray(cv2.pyrDown(grey), np.float32)
-        uncertain = np.asarray(cv2.pyrDown(uncertain), np.float32) / 2  # noise averages out
+        uncertain = np.asarray(cv2.pyrDown(uncertain), np.float32) / np.float32(2)  # noise averages out
     phases = []
     for level, (band, power, floor) in enumerate(zip(bands, powers, floors, strict=True)):
         # Detail that is much weaker than that of the next octave is what a strong blur has left over: outlines of the
         # lens opening, which do not stay in place from frame to frame. Divided by both strengths it remains small.
-        coarser = powers[min(level + 1, len(powers) - 1)]
-        coarser = cv2.resize(coarser, (band.shape[1], band.shape[0]), interpolation=cv2.INTER_LINEAR)
+        beyond = powers[min(level + 1, len(powers) - 1)]
+        coarser = cv2.resize(beyond, (band.shape[1], band.shape[0]), interpolation=cv2.INTER_LINEAR)
         phase = np.asarray(band / np.sqrt(power + coarser + floor), np.float32)
         # Pixels near the border were made with mirrored ones, which stay where they are when the picture moves.
         margin = 3
@@ -169,7 +169,7 @@ def _octaves(grey: Plane, uncertain: Plane) -> tuple[Plane, ...]:
 
 def thumbnail_to_frame(shrink: float) -> Matrix:
     """The matrix from pixels of a picture reduced by a factor to pixels of the full one: areas correspond."""
-    return np.linalg.inv(_to_working(shrink))
+    return np.asarray(np.linalg.inv(_to_working(shrink)), np.float64)
 
 
 def estimate_pair(
@@ -207,7 +207,7 @@ def estimate_pair(
     unmoved = _agreements(moving, fixed, np.eye(3), range(min(3, coarsest + 1)))
     likeness, likeness_unmoved = (float(np.clip(np.mean(values[:3]), 0.0, 1.0)) for values in (agreements, unmoved))
     information, pull = equations if equations is not None else (np.zeros((8, 8)), np.zeros(8))
-    slack = np.linalg.lstsq(information, pull, rcond=1e-9)[0]
+    slack = np.asarray(np.linalg.lstsq(information, pull, rcond=1e-9)[0], np.float64)
     transform = np.linalg.inv(np.linalg.inv(to_working) @ fetch @ to_working)
     return PairEstimate(transform / transform[2, 2], information, slack, max(agreements), likeness, likeness_unmoved)
 
@@ -229,7 +229,7 @@ def _fetch(picture: Plane, transform: Matrix, size: tuple[int, int]) -> tuple[Pl
     height, width = size
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     moved: Plane = np.asarray(cv2.warpPerspective(picture, transform, (width, height), flags=flags), np.float32)
-    spans = valid_spans(np.linalg.inv(transform), size) + np.array([4.0, -4.0])
+    spans = valid_spans(np.asarray(np.linalg.inv(transform), np.float64), size) + np.array([4.0, -4.0])
     inside = mask_of_spans(spans, width)
     inside[:4], inside[-4:] = False, False
     return moved, inside
@@ -254,7 +254,7 @@ def _descend(
             pull += more_pull
         part = information[:count, :count]
         damped = part + np.diag(np.diag(part)) * 1e-4 + np.eye(count) * 1e-6
-        change = motion_of(np.linalg.solve(damped, pull[:count]))
+        change = motion_of(np.asarray(np.linalg.solve(damped, pull[:count]), np.float64))
         change = from_unit @ change @ to_unit
         if not np.isfinite(change).all() or corner_motion(change, size) > 0.2 * max(size):
             break  # nothing holds the pictures together here

@@ -63,7 +63,7 @@ def solve_positions(
                 for other, other_sign in ((item.moving, 1.0), (item.fixed, -1.0)):
                     if other != reference:
                         matrix[row, place[other] : place[other] + count] += sign * other_sign * strength
-        step = np.linalg.solve(matrix, right) if frames else right
+        step: NDArray[np.float64] = np.asarray(np.linalg.solve(matrix, right) if frames else right, np.float64)
         for frame in frames:
             positions[frame] = positions[frame] @ motion_of(step[place[frame] : place[frame] + count])
         if not len(step) or np.abs(step).max() < 1e-9:

@@ -270,8 +270,10 @@ def estimate_stack(
         larger = _larger_model(walk)
         if larger is not None:
             other = _walk(read, count, larger, walk.reference, lambda done, total: None)
-            if _mean_likeness(other) > _mean_likeness(walk) + 0.01:
-                walk, similar, solution = other, larger, _solve(other, larger)
+            answer = _solve(other, larger)
+            better = _mean_likeness(other) > _mean_likeness(walk) + 0.01
+            if better and max(answer.errors.values()) < _MODEL_SLACK:
+                walk, similar, solution = other, larger, answer
         elif solution.turning <= STILL:
             similar = "translation"
             solution = _solve(walk, similar)
@@ -436,7 +438,7 @@ def _within(unit: Matrix, count: int) -> Matrix:
     """The part of a transform that the first generators make up: for a translation, the shift of the middle."""
     if count == MODELS["translation"]:
         return motion_of((unit @ np.array([0.0, 0.0, 1.0]))[:2] / unit[2, 2])
-    return unit / unit[2, 2]
+    return np.asarray(unit / unit[2, 2], np.float64)
 
 
 def _larger_model(walk: _Walk) -> str | None:
@@ -490,11 +492,14 @@ def _is_registered(walk: _Walk, solution: _Solution) -> bool:
 
 
 def _confidence(walk: _Walk, solution: _Solution, index: int) -> float:
-    """0..1: correlation with the other frames, less what its measurements contradict each other (half at 3 pixels)."""
+    """0..1: correlation with the other frames, less for measurements that contradict each other or leave much open.
+
+    Half is lost at 3 pixels of contradiction and at 3 pixels of error at the corners.
+    """
     if index not in walk.positions:
         return 0.0
-    consistency = 1.0 / (1.0 + (solution.disagreement[index] / 3.0) ** 2)
-    return float(np.clip(walk.agreements[index], 0.0, 1.0)) * consistency
+    doubt = (solution.disagreement[index] / 3.0) ** 2 + (solution.errors[index] / 3.0) ** 2
+    return float(np.clip(walk.agreements[index], 0.0, 1.0)) / (1.0 + doubt)
 
 
 def _brightness(walk: _Walk, wanted: bool) -> Iterator[tuple[float, ...]]:

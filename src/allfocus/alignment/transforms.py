@@ -6,6 +6,7 @@ translation 2, similarity 4 (+ growth, rotation), affine 6 (+ two shears), homog
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -37,13 +38,14 @@ def motion_of(amounts: NDArray[np.float64]) -> Matrix:
     """
     generator = combine_generators(amounts)
     halvings = max(0, int(np.ceil(np.log2(max(np.abs(generator).max(), 1e-12)))) + 4)
-    term = result = np.eye(3)
+    term = np.eye(3)
+    result: Matrix = np.eye(3)
     for order in range(1, 12):
         term = term @ generator / (order * 2.0**halvings)
         result = result + term
     for _ in range(halvings):
         result = result @ result
-    return result / result[2, 2]
+    return np.asarray(result / result[2, 2], np.float64)
 
 
 def amounts_of(transform: Matrix) -> NDArray[np.float64]:
@@ -137,7 +139,7 @@ def warp_picture(picture: NDArray[np.float32], transform: Matrix) -> NDArray[np.
     size = (picture.shape[1], picture.shape[0])
     around = np.ones((3, 3), np.uint8)
 
-    def move(source: NDArray[np.float32], kernel: int) -> NDArray[np.float32]:
+    def move(source: NDArray[Any], kernel: int) -> NDArray[np.float32]:
         return np.asarray(cv2.warpPerspective(source, transform, size, flags=kernel, borderMode=cv2.BORDER_REPLICATE))
 
     moved = move(picture, cv2.INTER_LANCZOS4)

@@ -12,8 +12,11 @@ from allfocus.cli.printing import json_option, overwrite_option, print_json, pri
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from allfocus.alignment.stack_alignment import StackAlignment
-    from allfocus.images.reading import FrameFile
+    from allfocus.images.reading import StackReader
 
 MODELS = ("auto", "translation", "similarity", "affine", "homography")
 
@@ -45,15 +48,15 @@ def align(
     be registered already are written unchanged.
     """
     from allfocus.alignment.stack_alignment import estimate_stack
-    from allfocus.images.reading import list_frames, read_image
+    from allfocus.images.reading import open_stack
 
-    sources = list_frames(frames)
+    sources = open_stack(frames)
     targets = output_paths(sources, output)
     check_targets(targets, sources, output, overwrite=overwrite)
     with progress_bar() as progress:
         alignment = estimate_stack(
-            lambda index: read_image(sources[index].path, page=sources[index].page).pixels,
-            len(sources),
+            lambda index: sources.read(index).pixels,
+            sources.count,
             model=model,
             reference=None if reference is None else reference - 1,
             match_brightness=not no_brightness,
@@ -74,20 +77,20 @@ def align(
         click.echo(f"{output}: {written} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
 
 
-def output_paths(sources: "Sequence[FrameFile]", folder: Path) -> list[Path]:
+def output_paths(sources: "StackReader", folder: Path) -> list[Path]:
     """Where each aligned frame goes: its own name, with the page for a multi-page file; PNG where it cannot be kept."""
     from allfocus.images.writing import ENCODERS
 
     paths = []
-    several = len({source.path for source in sources}) < len(sources)
-    for source in sources:
+    several = len({source.path for source in sources.frames}) < sources.count
+    for source in sources.frames:
         ending = source.path.suffix if source.path.suffix.lower() in ENCODERS else ".png"
         page = f"_{source.page + 1:03d}" if several else ""
         paths.append(folder / f"{source.path.stem}{page}{ending}")
     return paths
 
 
-def check_targets(targets: "Sequence[Path]", sources: "Sequence[FrameFile]", folder: Path, *, overwrite: bool) -> None:
+def check_targets(targets: "Sequence[Path]", sources: "StackReader", folder: Path, *, overwrite: bool) -> None:
     """Make the folder, and raise an error when a frame could not be written or would replace its source."""
     from allfocus.errors import InputError, OutputError
     from allfocus.images.writing import check_output
@@ -95,7 +98,7 @@ def check_targets(targets: "Sequence[Path]", sources: "Sequence[FrameFile]", fol
     if len(set(targets)) < len(targets):
         twice = next(path for path in targets if targets.count(path) > 1)
         raise InputError(f"two frames are called {twice.name}; rename one of them")
-    originals = {source.path.resolve() for source in sources}
+    originals = {source.path.resolve() for source in sources.frames}
     for target in targets:
         if target.resolve() in originals:
             raise InputError(f"{target}: is a frame of the stack and will not be replaced; choose another folder")
@@ -108,12 +111,12 @@ def check_targets(targets: "Sequence[Path]", sources: "Sequence[FrameFile]", fol
     check_output(folder / "transforms.json", overwrite=overwrite, picture=False)
 
 
-def require_usable(alignment: "StackAlignment", sources: "Sequence[FrameFile]", *, skip_bad: bool) -> None:
+def require_usable(alignment: "StackAlignment", sources: "StackReader", *, skip_bad: bool) -> None:
     """Raise an InputError that names the files that do not belong, unless they may be left out and two remain."""
     from allfocus.errors import InputError
 
     if alignment.outliers and not skip_bad:
-        names = ", ".join(str(sources[index].path) for index in alignment.outliers)
+        names = ", ".join(sources.names[index] for index in alignment.outliers)
         raise InputError(f"{names}: {'; '.join(alignment.warnings)} (--skip-bad does)")
     if len(alignment.kept) < 2:
         raise InputError("no two frames show the same scene; check that they belong to one stack")
@@ -121,7 +124,7 @@ def require_usable(alignment: "StackAlignment", sources: "Sequence[FrameFile]", 
 
 def write_aligned(
     alignment: "StackAlignment",
-    sources: "Sequence[FrameFile]",
+    sources: "StackReader",
     targets: "Sequence[Path]",
     *,
     crop: bool,
@@ -130,23 +133,45 @@ def write_aligned(
 ) -> int:
     """Write the frames that belong, one at a time; how many there are comes back."""
     from allfocus.errors import InputError
-    from allfocus.images.reading import read_image
     from allfocus.images.writing import write_image
 
     top, left, bottom, right = alignment.common_area() if crop else (0, 0, *alignment.size)
     if bottom - top < 1 or right - left < 1:
         raise InputError("the frames have no area in common; --keep-size writes them all the same")
     for done, index in enumerate(alignment.kept, start=1):
-        image = read_image(sources[index].path, page=sources[index].page)
+        image = sources.read(index)
         pixels, _ = alignment.apply(index, image.pixels)
-        whole = replace(image, pixels=pixels[top:bottom, left:right].copy(), path=targets[index], page=None)
+        alpha = aligned_alpha(alignment, index, image.alpha)
+        whole = replace(
+            image,
+            pixels=pixels[top:bottom, left:right].copy(),
+            alpha=None if alpha is None or (crop and image.alpha is None) else alpha[top:bottom, left:right].copy(),
+            path=targets[index],
+            page=None,
+        )
         write_image(whole, targets[index], overwrite=overwrite)
         progress("writing", done, len(alignment.kept))
     return len(alignment.kept)
 
 
+def aligned_alpha(
+    alignment: "StackAlignment", index: int, alpha: "NDArray[np.float32] | None"
+) -> "NDArray[np.float32] | None":
+    """Opacity (H, W) of an aligned frame: its own, moved, and 0 where it has no pixels; None when opaque everywhere."""
+    import numpy as np
+
+    from allfocus.alignment.transforms import mask_of_spans, valid_spans, warp_picture
+
+    transform = alignment.transforms[index]
+    if np.array_equal(transform, np.eye(3)):
+        return alpha
+    inside = mask_of_spans(valid_spans(transform, alignment.size), alignment.size[1])
+    opacity = inside if alpha is None else inside * warp_picture(alpha, transform)
+    return np.asarray(opacity, np.float32)
+
+
 def describe(
-    alignment: "StackAlignment", sources: "Sequence[FrameFile]", targets: "Sequence[Path]", *, crop: bool
+    alignment: "StackAlignment", sources: "StackReader", targets: "Sequence[Path]", *, crop: bool
 ) -> dict[str, object]:
     """What transforms.json holds: the alignment, and which file is which."""
     frames = [
@@ -155,7 +180,7 @@ def describe(
             "page": source.page,
             "file": target.name if index in alignment.kept else None,
         }
-        for index, (source, target) in enumerate(zip(sources, targets, strict=True))
+        for index, (source, target) in enumerate(zip(sources.frames, targets, strict=True))
     ]
     return {**alignment.to_json(), "cropped": crop, "frames": frames}
 

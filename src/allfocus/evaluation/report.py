@@ -242,7 +242,7 @@ def _measured_table(summary: DatasetSummary) -> str:
         seconds = "–" if row.seconds is None else f"{row.seconds:.2f}"
         cells += f"<td>{_emphasise(f'{row.mean_rank:.2f}', ranks[row.method])}</td><td>{seconds}</td>"
         rows.append(f"<tr{kind}>{name}{cells}</tr>")
-    header = ["Method", *map(_column, summary.metrics), "rank ↓", "seconds"]
+    header = ["Method", *map(_column, summary.metrics), "rank ↓", "CPU s"]
     note = (
         '<p class="quiet">Mean over the pictures, <b>best</b>, <u>second</u>; below it the 95 % interval of the mean '
         "(bootstrap). Rank: mean place over all metrics and pictures. Seconds: wall time to fuse one picture.</p>"

@@ -142,7 +142,7 @@ def count_of_pictures(summary: DatasetSummary) -> str:
 
 def measured_table(summary: DatasetSummary) -> str:
     """Methods as rows, metrics as columns, then mean rank and seconds; Markdown."""
-    header = ["Method", *(_column_title(metric) for metric in summary.metrics), "mean rank ↓", "s / picture"]
+    header = ["Method", *(_column_title(metric) for metric in summary.metrics), "mean rank ↓", "CPU s"]
     places = {metric: summary.places(metric) for metric in summary.metrics}
     ranks = rank_by_value(
         {row.method: row.mean_rank for row in summary.methods if row.mean_rank is not None}, higher_is_better=False

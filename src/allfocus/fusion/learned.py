@@ -9,6 +9,7 @@ picture and the window, not by the number of frames, as long as the frames thems
 import functools
 import importlib.resources
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion.blending import blend_frames, differing_evidence, selection_weights, settle_logits
 from allfocus.fusion.source_frames import check_frames
-from allfocus.fusion.windows import MOST_FRAMES, Window, choose_frames, cut_windows, fade, rank_sharpness
+from allfocus.fusion.windows import MOST_FRAMES, Window, choose_frames, cut_windows, fade, fade_sums, rank_sharpness
 from allfocus.images.tiling import FrameSpool
 
 SIZE_MULTIPLE = 8
@@ -75,28 +76,31 @@ def _fuse_windows(
     height, width = shape[:2]
     sharpness = rank_sharpness(stack) if len(stack) > MOST_FRAMES else None
     windows = cut_windows(height, width, scale)
-    picture = np.zeros(shape, np.float32)
-    depth, total, strongest = (np.zeros((height, width), np.float32) for _ in range(3))
+    picture, depth = np.zeros(shape, np.float32), np.zeros((height, width), np.float32)
     decision = np.zeros((height, width), np.int16)
     for number, window in enumerate(windows):
         chosen = choose_frames(sharpness, window, len(stack))
         part, choice, distance = _fuse_window(stack, chosen, window, scale, lean, device)
         weight = fade(window, height, width)
-        picture[window.area] += part * (weight[..., None] if part.ndim == 3 else weight)
-        depth[window.area] += distance * weight
-        total[window.area] += weight
-        stronger = weight > strongest[window.area]
-        decision[window.area][stronger] = choice[stronger]
-        strongest[window.area][stronger] = weight[stronger]
+        part *= weight[..., None] if part.ndim == 3 else weight
+        distance *= weight
+        picture[window.area] += part
+        depth[window.area] += distance
+        decision[window.core] = choice[window.core_inside]
         if progress is not None:
             progress(number + 1, len(windows))
-    picture /= total[..., None] if picture.ndim == 3 else total
-    depth /= total
+    rows, columns = fade_sums(windows, height, width)
+    for result in (picture, depth):
+        trailing = (1,) * (result.ndim - 2)
+        result /= rows.reshape(-1, 1, *trailing)
+        result /= columns.reshape(1, -1, *trailing)
     return picture, decision, depth
 
 
 def _fuse_window(stack: Stack, chosen: list[int], window: Window, scale: int, lean: float, device: str) -> Maps:
-    parts = [np.asarray(stack[index][window.area], np.float32) for index in chosen]
+    parts, chosen = _in_order_of_content(
+        [np.asarray(stack[index][window.area], np.float32) for index in chosen], chosen
+    )
     height, width = parts[0].shape[:2]
     small = (max(1, height // scale), max(1, width // scale))
     reduced = parts
@@ -115,6 +119,19 @@ def _fuse_window(stack: Stack, chosen: list[int], window: Window, scale: int, le
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
     best = np.argmax(np.stack(weights), axis=0)
     return blend_frames(parts, weights), np.asarray(chosen, np.int16)[best], np.asarray(depth, np.float32)
+
+
+def _in_order_of_content(
+    parts: list[NDArray[np.float32]], chosen: list[int]
+) -> tuple[list[NDArray[np.float32]], list[int]]:
+    """Returns the frames in an order that follows from their pixels, with their indices.
+
+    Sums of floating-point numbers depend on the order of the terms in the last digits, and a nearly even choice makes
+    that visible; so that the order in which frames are given cannot matter at all, they are summed in this one.
+    """
+    keys = [zlib.crc32(part[::3, ::3].tobytes()) for part in parts]
+    order = sorted(range(len(parts)), key=lambda place: keys[place])
+    return [parts[place] for place in order], [chosen[place] for place in order]
 
 
 def _run_network(frames: list[NDArray[np.float32]], device: str) -> list[NDArray[np.float32]]:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -205,6 +206,9 @@ def _prepare(
     given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
     if not given:
         raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
+    for number, frame in enumerate(given, start=1):
+        if frame.dtype != given[0].dtype and not (frame.dtype.kind == given[0].dtype.kind == "f"):
+            raise InputError(f"frame {number} holds {frame.dtype} but frame 1 holds {given[0].dtype}; give one type")
     return [_to_float(frame, number) for number, frame in enumerate(given, start=1)], given[0].dtype
 
 
@@ -213,6 +217,10 @@ def _to_float(frame: NDArray[Any], number: int) -> NDArray[np.float32]:
         return frame.astype(np.float32) / np.float32(np.iinfo(frame.dtype).max)
     if not np.issubdtype(frame.dtype, np.floating):
         raise InputError(f"frame {number} holds {frame.dtype}; give uint8, uint16, or floating point in 0..1")
+    # A little beyond 0..1 is what resampling leaves; 0..255 in floating point is a mistake.
+    low, high = (float(frame.min()), float(frame.max())) if frame.size else (0.0, 0.0)
+    if math.isfinite(low + high) and (low < -0.5 or high > 1.5):
+        raise InputError(f"frame {number} holds values from {low:g} to {high:g}; floating point must be in 0..1")
     return frame.astype(np.float32, copy=False)
 
 

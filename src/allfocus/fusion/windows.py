@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from allfocus.images.tiling import FrameSpool
 
-CORE = 512
+CORE = 448
 """Side of a window without its overlap, in pixels of the scale at which it is decided."""
 OVERLAP = 48
 """Pixels by which a window reaches beyond its core on each side, at the same scale."""
@@ -41,6 +41,19 @@ class Window:
         """Rows and columns of the window."""
         return slice(self.top, self.bottom), slice(self.left, self.right)
 
+    @property
+    def core(self) -> tuple[slice, slice]:
+        """Rows and columns of the core, in the picture."""
+        return slice(self.core_top, self.core_bottom), slice(self.core_left, self.core_right)
+
+    @property
+    def core_inside(self) -> tuple[slice, slice]:
+        """Rows and columns of the core, in the window."""
+        return (
+            slice(self.core_top - self.top, self.core_bottom - self.top),
+            slice(self.core_left - self.left, self.core_right - self.left),
+        )
+
 
 def cut_windows(height: int, width: int, scale: int) -> list[Window]:
     """Returns windows of one size whose cores cover a picture without gap or overlap, row by row.
@@ -49,7 +62,7 @@ def cut_windows(height: int, width: int, scale: int) -> list[Window]:
 
     Example:
         >>> [window.area for window in cut_windows(100, 700, 1)]
-        [(slice(0, 100, None), slice(0, 608, None)), (slice(0, 100, None), slice(92, 700, None))]
+        [(slice(0, 100, None), slice(0, 544, None)), (slice(0, 100, None), slice(156, 700, None))]
     """
     rows, columns = _cut(height, scale), _cut(width, scale)
     return [
@@ -72,26 +85,35 @@ def _cut(length: int, scale: int) -> list[tuple[int, int, int, int]]:
 
 
 def fade(window: Window, height: int, width: int) -> NDArray[np.float32]:
-    """Returns the weight (H, W) of a window's result: 1 in its core, falling towards those edges that have a neighbour.
+    """Returns the weight (H, W) of a window's result: 1 in the middle, falling to 0 around edges with a neighbour.
 
-    Neighbours overlap by twice the reach; the ramps of two neighbours add up to about 1, and are divided by their sum.
+    The weights of all windows add up to nearly 1 at every pixel; :func:`fade_sums` gives what they add up to.
     """
     rows = _ramp(window.top, window.bottom, window.core_top, window.core_bottom, height)
     columns = _ramp(window.left, window.right, window.core_left, window.core_right, width)
     return np.asarray(rows[:, None] * columns[None, :], np.float32)
 
 
-def _ramp(first: int, last: int, core_first: int, core_last: int, length: int) -> NDArray[np.float32]:
+def fade_sums(windows: Sequence[Window], height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Returns per row and per column what the weights of all windows add up to; their product holds for a pixel."""
+    rows, columns = np.zeros(height), np.zeros(width)
+    for top, bottom, core_top, core_bottom in {(w.top, w.bottom, w.core_top, w.core_bottom) for w in windows}:
+        rows[top:bottom] += _ramp(top, bottom, core_top, core_bottom, height)
+    for left, right, core_left, core_right in {(w.left, w.right, w.core_left, w.core_right) for w in windows}:
+        columns[left:right] += _ramp(left, right, core_left, core_right, width)
+    return rows.astype(np.float32), columns.astype(np.float32)
+
+
+def _ramp(first: int, last: int, core_first: int, core_last: int, length: int) -> NDArray[np.float64]:
+    """Returns the weight along one side; two neighbours share a border of cores, and their ramps add up to 1 there."""
     position = np.arange(first, last) + 0.5
+    weight = np.ones(last - first)
     # The outermost quarter of the overlap is left out: there the network saw least of the surroundings.
-    rise, fall = np.ones_like(position), np.ones_like(position)
     if first > 0:
-        reach = max(1, core_first - first) * 0.75
-        rise = np.clip((position - (core_first - reach)) / (2 * reach), 0, 1)
+        weight = np.minimum(weight, np.clip(0.5 + (position - core_first) / (1.5 * (core_first - first)), 0, 1))
     if last < length:
-        reach = max(1, last - core_last) * 0.75
-        fall = np.clip(((core_last + reach) - position) / (2 * reach), 0, 1)
-    return np.asarray(np.minimum(rise, fall) + 1e-6, np.float32)
+        weight = np.minimum(weight, np.clip(0.5 - (position - core_last) / (1.5 * (last - core_last)), 0, 1))
+    return weight
 
 
 def rank_sharpness(stack: Sequence[NDArray[np.float32]] | FrameSpool) -> NDArray[np.float32]:

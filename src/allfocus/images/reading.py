@@ -210,6 +210,10 @@ class StackReader:
             self._first = replace(image, pixels=nothing, alpha=None, notices=())
         return image
 
+    def release(self) -> None:
+        """Lets go of the frame that was read last."""
+        self._kept = None
+
     def result_image(self, pixels: NDArray[np.float32], *, alpha: NDArray[np.float32] | None = None) -> Image:
         """A picture made from the stack, with the metadata of the first frame and the largest bit depth.
 

@@ -1,5 +1,9 @@
 """A trained network as an ONNX file, and the proof that both compute the same."""
 
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,16 +65,17 @@ def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
         2: SIZE_MULTIPLE * torch.export.Dim("rows", min=2, max=1 << 14),
         3: SIZE_MULTIPLE * torch.export.Dim("columns", min=2, max=1 << 14),
     }
-    program = torch.onnx.export(
-        model,
-        (example,),
-        dynamo=True,
-        input_names=["frames"],
-        output_names=["logits"],
-        dynamic_shapes={"frames": sizes},
-        external_data=False,
-        verbose=False,
-    )
+    with _quiet_exporter():
+        program = torch.onnx.export(
+            model,
+            (example,),
+            dynamo=True,
+            input_names=["frames"],
+            output_names=["logits"],
+            dynamic_shapes={"frames": sizes},
+            external_data=False,
+            verbose=False,
+        )
     if program is None:
         raise ExportError(f"{checkpoint}: torch did not produce an ONNX program")
     partial = output.with_name(f".{output.name}.partial")
@@ -84,6 +89,20 @@ def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
         partial.unlink(missing_ok=True)
     opset = int(program.model.opset_imports[""])
     return ExportReport(output, difference, opset, sum(p.numel() for p in network.parameters()))
+
+
+@contextlib.contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Keeps back what torch's exporter says about itself: packages it could also use, functions it will rename."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _largest_difference(model: nn.Module, path: Path) -> float:
