@@ -164,3 +164,148 @@ def test_a_notice_goes_to_stderr_and_json_stays_alone_on_stdout(run_command, tmp
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["notices"]) == 4
     assert "frame_0.png: palette expanded" in done.stderr
+
+
+# Alignment, maps, bits, and frames that cannot be used
+
+
+@pytest.fixture(scope="session")
+def moved_folder(tmp_path_factory) -> Path:
+    """Four frames of 160 x 208 by a shaking hand; tests must not write into it."""
+    from allfocus.scenes.rendering import render_scene
+
+    folder = tmp_path_factory.mktemp("moved")
+    for number, frame in enumerate(render_scene("desk", frames=4, size=(160, 208), shake=4.0, breathing=0.006).frames):
+        write_image(frame, folder / f"frame_{number}.png")
+    return folder
+
+
+def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path, moved_folder):
+    depth_map, decision_map = tmp_path / "depth.png", tmp_path / "decision.png"
+    done = run_command(
+        "fuse",
+        moved_folder,
+        "-o",
+        tmp_path / "o.png",
+        "--depth-map",
+        depth_map,
+        "--decision-map",
+        decision_map,
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "aligned (similarity) and cropped" in done.stderr
+    report = json.loads(done.stdout)
+    assert set(report) == {
+        "output", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
+        "decision_map", "depth_map", "seconds", "seconds_by_step", "notices",
+    }  # fmt: skip
+    assert report["output"] == str(tmp_path / "o.png")
+    assert report["frames"] == [f"frame_{number}.png" for number in range(4)]
+    assert report["left_out"] == {}
+    assert report["aligned"] is True
+    assert report["model"] == "similarity"
+    assert len(report["confidences"]) == 4
+    assert all(0.8 < value <= 1 for value in report["confidences"])
+    assert (report["depth_map"], report["decision_map"]) == (str(depth_map), str(decision_map))
+    assert list(report["seconds_by_step"]) == ["aligning", "reading", "fusing", "writing"]
+    assert 0 < sum(report["seconds_by_step"].values()) <= report["seconds"] + 0.01
+    # The picture and its maps have one size, a little smaller than the frames.
+    images = [read_image(path) for path in (tmp_path / "o.png", depth_map, decision_map)]
+    assert {(image.width, image.height) for image in images} == {(report["width"], report["height"])}
+    assert 170 < report["width"] < 208
+    assert [image.bit_depth for image in images] == [8, 16, 8]
+
+
+def test_without_alignment_moved_frames_keep_their_size(run_command, tmp_path, moved_folder):
+    done = run_command("fuse", moved_folder, "-o", tmp_path / "o.png", "--no-align", "--method", "average", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    assert (report["width"], report["height"]) == (208, 160)
+    assert report["aligned"] is False
+    assert report["model"] is None
+    assert report["confidences"] == []
+    assert report["decision_map"] is None
+
+
+def test_bad_frames_are_left_out_when_asked_and_named(run_command, tmp_path, frames):
+    path = frames / "frame_1.png"
+    path.write_bytes(path.read_bytes()[:2000])
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--skip-bad", "--method", "average", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "left out frame_1.png" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["frames"] == ["frame_0.png", "frame_2.png"]
+    assert list(report["left_out"]) == ["frame_1.png"]
+
+
+def test_a_frame_that_does_not_belong_is_named_with_both_ways_out(run_command, tmp_path, frames):
+    noise = np.random.default_rng(0).random((96, 128, 3), dtype=np.float32)
+    write_image(noise, frames / "frame_3.png")
+    before = contents(tmp_path)
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png")
+    assert_refused(done, "frame_3.png", "does not seem to belong", "--skip-bad", "--no-align")
+    assert contents(tmp_path) == before
+
+
+def test_prefer_far_takes_equal_frames_from_the_last(run_command, tmp_path, frames):
+    for name in ("frame_1.png", "frame_2.png"):
+        shutil.copy(frames / "frame_0.png", frames / name)
+    map_path = tmp_path / "map.png"
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--prefer", "far", "--decision-map", map_path)
+    assert done.returncode == 0, done.stderr
+    assert (read_image(map_path).pixels == 1).all()
+    np.testing.assert_array_equal(read_image(tmp_path / "o.png").pixels, read_image(frames / "frame_0.png").pixels)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--method", "average", "--depth-map", "map.png"), ("average", "depth map")),
+        (("--method", "average", "--prefer", "near"), ("near", "ips")),
+        (("--max-pixels", "100"), ("frame_0.png", "128x96", "--max-pixels")),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_nothing_is_written(run_command, tmp_path, frames, options, words):
+    before = contents(tmp_path)
+    assert_refused(run_command("fuse", frames, "-o", tmp_path / "o.png", *options, cwd=tmp_path), *words)
+    assert contents(tmp_path) == before
+
+
+def test_bits_and_quality_are_those_asked_for(run_command, tmp_path, frames):
+    common = ("--method", "average", "--no-align")
+    assert run_command("fuse", frames, "-o", tmp_path / "o.png", "--bit-depth", 16, *common).returncode == 0
+    assert read_image(tmp_path / "o.png").bit_depth == 16
+    for quality in (20, 90):
+        assert (
+            run_command("fuse", frames, "-o", tmp_path / f"{quality}.jpg", "--quality", quality, *common).returncode
+            == 0
+        )
+    assert (tmp_path / "20.jpg").stat().st_size < 0.7 * (tmp_path / "90.jpg").stat().st_size
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run_command, tmp_path, frames):
+    before = contents(tmp_path)
+    done = run_command("fuse", frames, "--dry-run", "--depth-map", tmp_path / "depth.png")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:3] == [f"frame_{number}.png" for number in range(3)]
+    assert "3 frames of 128x96, 8 bits" in done.stdout
+    assert str(tmp_path / "allfocus_frames.png") in done.stdout
+    assert contents(tmp_path) == before
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--dry-run", "--json")
+    assert json.loads(done.stdout) == {
+        "output": str(tmp_path / "o.png"),
+        "frames": [f"frame_{number}.png" for number in range(3)],
+        "width": 128,
+        "height": 96,
+        "bit_depth": 8,
+    }
+    assert contents(tmp_path) == before
+
+
+def test_a_dry_run_finds_what_would_stop_the_run(run_command, tmp_path, frames):
+    (tmp_path / "o.png").write_text("precious")
+    assert_refused(run_command("fuse", frames, "-o", tmp_path / "o.png", "--dry-run"), "o.png", "exists")
+    done = run_command("fuse", frames, "-o", tmp_path / "p.png", "--dry-run", "--method", "averaje")
+    assert_refused(done, "averaje", "'average'")

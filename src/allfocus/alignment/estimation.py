@@ -29,7 +29,8 @@ from allfocus.alignment.transforms import (
 Plane = NDArray[np.float32]
 
 WORKING_PIXELS = 1_000_000
-"""Frames are reduced to about this many pixels for the estimation; it finds 1/50 of such a pixel on rendered stacks."""
+"""Frames are reduced to about this many pixels for the estimation. Twice as many helped little
+(median error at 3000 x 2000: desk 0.08 instead of 0.10, insect the same, flat worse)."""
 
 SMALLEST_SIDE = 24
 """Pixels of the shorter side of the coarsest octave; below that nothing is left to match."""
@@ -42,7 +43,7 @@ THUMBNAIL_SIDE = 160
 
 _SEARCH_PIXELS = 128 * 128
 _SAMPLES = 100_000
-_WINDOW = (21, 21)
+_WINDOW = (11, 11)
 _RESIDUAL_SCALE = 0.5
 
 BELONGS = 0.3

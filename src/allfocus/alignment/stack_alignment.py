@@ -272,7 +272,7 @@ def estimate_stack(
             other = _walk(read, count, larger, walk.reference, lambda done, total: None)
             answer = _solve(other, larger)
             better = _mean_likeness(other) > _mean_likeness(walk) + 0.01
-            if better and max(answer.errors.values()) < _MODEL_SLACK:
+            if better and max(answer.errors.values()) <= max(_MODEL_SLACK, *solution.errors.values()):
                 walk, similar, solution = other, larger, answer
         elif solution.turning <= STILL:
             similar = "translation"
@@ -481,14 +481,17 @@ def _conclude(walk: _Walk, solution: _Solution, model: str, match_brightness: bo
 def _is_registered(walk: _Walk, solution: _Solution) -> bool:
     """Whether the frames lie on one grid as they are, as far as the measurement can tell.
 
-    Either no frame moves by more than ``STILL`` pixels at a corner or three times its error, or none moves by more than
-    ``STILL_UNLESS_BETTER`` pixels and moving them does not make them more alike by ``BETTER``.
+    That is so when no frame moves by more than ``STILL`` pixels at a corner or three times its error, up to
+    ``STILL_UNLESS_BETTER`` pixels; or when moving them does not make them more alike by ``BETTER`` and none moves by
+    more than that limit or three times its error.
     """
     motion = {index: corner_motion(matrix, walk.size) for index, matrix in solution.transforms.items()}
-    if all(amount <= max(STILL, 3 * solution.errors[index]) for index, amount in motion.items()):
+    doubt = {index: 3 * solution.errors[index] for index in motion}
+    if all(amount <= np.clip(doubt[index], STILL, STILL_UNLESS_BETTER) for index, amount in motion.items()):
         return True
     rises = [pair.likeness - pair.likeness_unmoved for pair in walk.pairs.values()]
-    return max(motion.values()) <= STILL_UNLESS_BETTER and float(np.mean(rises)) < BETTER
+    small = all(amount <= max(STILL_UNLESS_BETTER, doubt[index]) for index, amount in motion.items())
+    return small and float(np.mean(rises)) < BETTER
 
 
 def _confidence(walk: _Walk, solution: _Solution, index: int) -> float:

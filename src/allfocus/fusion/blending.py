@@ -22,18 +22,22 @@ LARGEST_MARGIN = 12.0
 
 
 def differing_evidence(frames: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Returns per pixel (H, W) how much there is to tell the sources apart: 0 nothing, 1 plenty.
+    """Returns per pixel (H, W) how much there is to tell by which source is in focus: 0 nothing, 1 plenty.
 
-    The variance of the brightness over the sources, averaged over a window, against the variance of noise.
+    The variance over the sources of the detail (brightness less its local mean), averaged over a window, against the
+    variance of noise. Detail and not brightness: where frames are only brighter or darker there is nothing to tell, and
+    choosing at random would show as blotches.
     """
+    window = (EVIDENCE_WINDOW, EVIDENCE_WINDOW)
     total = np.zeros(frames[0].shape[:2], np.float32)
     squares = np.zeros_like(total)
     for frame in frames:
         brightness = frame if frame.ndim == 2 else frame.mean(axis=2)
-        total += brightness
-        squares += brightness * brightness
+        detail = brightness - cv2.blur(brightness, window, borderType=cv2.BORDER_REFLECT_101)
+        total += detail
+        squares += detail * detail
     variance = np.maximum(squares / len(frames) - (total / len(frames)) ** 2, 0)
-    local = cv2.blur(variance, (EVIDENCE_WINDOW, EVIDENCE_WINDOW), borderType=cv2.BORDER_REFLECT_101)
+    local = cv2.blur(variance, window, borderType=cv2.BORDER_REFLECT_101)
     return np.asarray((local / (local + np.float32(EVIDENCE_NOISE**2))) ** 2, np.float32)
 
 
