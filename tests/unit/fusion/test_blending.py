@@ -58,8 +58,13 @@ def test_evidence_is_where_the_frames_differ_and_nowhere_else():
     evidence = differing_evidence([first, second])
     assert evidence[20:30, 20:30].min() > 0.99
     far_away = np.ones_like(evidence, bool)
-    far_away[14:36, 14:36] = False
-    assert evidence[far_away].max() == 0
+    far_away[11:39, 11:39] = False
+    assert evidence[far_away].max() < 1e-6
+
+
+def test_a_frame_that_is_only_brighter_is_no_evidence():
+    frame = textured(0) * 0.5
+    assert differing_evidence([frame, frame + 0.2]).max() < 1e-3
 
 
 def test_grey_frames_and_the_same_in_three_channels_are_equal_evidence():
