@@ -56,10 +56,10 @@ def test_evidence_is_where_the_frames_differ_and_nowhere_else():
     second = first.copy()
     second[20:30, 20:30] = 0.8
     evidence = differing_evidence([first, second])
-    assert evidence[20:30, 20:30].min() > 0.99
+    assert evidence[20:30, 20:30].min() > 0.95
     far_away = np.ones_like(evidence, bool)
     far_away[11:39, 11:39] = False
-    assert evidence[far_away].max() < 1e-6
+    assert evidence[far_away].max() < 1e-3
 
 
 def test_a_frame_that_is_only_brighter_is_no_evidence():
