@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
-from allfocus.fusion.methods import FusionResult, find_method, fuse
+from allfocus.fusion.methods import FusionResult, fuse, require_method
 from allfocus.fusion.windows import block_sharpness
 from allfocus.images.image import Image
 from allfocus.images.reading import MAX_PIXELS, Paths, StackReader, open_stack
@@ -95,13 +95,13 @@ def fuse_files(
         80
     """
     job = _Job(progress, notice)
-    chosen = find_method(method)
-    _check_wishes(chosen.decides, chosen.name, prefer, decision_map, depth_map)
+    require_method(method, device=device, prefer=prefer, maps=decision_map is not None or depth_map is not None)
     reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=job.leave_out if skip_bad else None)
-    for target in (output, decision_map, depth_map):
+    check_output(output, overwrite=overwrite, bit_depth=bit_depth, quality=quality)
+    for target in (decision_map, depth_map):
         if target is not None:
-            check_output(target, overwrite=overwrite)
-            _refuse_frame_as_output(Path(target), reader)
+            check_output(target, overwrite=overwrite, bit_depth=16 if target is depth_map else None)
+    _refuse_shared_paths([Path(target) for target in (output, decision_map, depth_map) if target is not None], reader)
     kept = job.check_readable(reader) if skip_bad else list(range(reader.count))
     alignment = job.align(reader, kept, skip_bad=skip_bad) if align else None
     frames = _aligned_frames(reader, kept, alignment, job)
@@ -244,19 +244,6 @@ def _spool_depth(reader: StackReader, alignment: StackAlignment | None) -> int:
     return 16
 
 
-def _check_wishes(
-    decides: bool,
-    method: str,
-    prefer: str | None,
-    decision_map: str | os.PathLike[str] | None,
-    depth_map: str | os.PathLike[str] | None,
-) -> None:
-    if prefer is not None and (prefer not in ("near", "far") or method != "ips"):
-        raise InputError(f"prefer = {prefer!r}; it is near or far, and only the method ips knows it")
-    if not decides and (decision_map is not None or depth_map is not None):
-        raise InputError(f"{method} blends all frames and makes no decision or depth map; leave it out or use ips")
-
-
 def decision_picture(decision: NDArray[np.integer], frame_count: int) -> Image:
     """A decision map as grey levels to look at: the first frame black, the last white, evenly between.
 
@@ -286,6 +273,10 @@ def _write_maps(
         write_image(Image(np.clip(result.depth, 0, 1), bit_depth=16), depth_map, bit_depth=16, overwrite=overwrite)
 
 
-def _refuse_frame_as_output(output: Path, reader: StackReader) -> None:
-    if output.exists() and any(output.samefile(frame.path) for frame in reader.frames if frame.path.exists()):
-        raise InputError(f"{output}: is a frame of the stack and will not be replaced; choose another name")
+def _refuse_shared_paths(outputs: list[Path], reader: StackReader) -> None:
+    """Refuses an output that is a frame of the stack, or two outputs with one name."""
+    for place, output in enumerate(outputs):
+        if output.exists() and any(output.samefile(frame.path) for frame in reader.frames if frame.path.exists()):
+            raise InputError(f"{output}: is a frame of the stack and will not be replaced; choose another name")
+        if output.resolve() in [other.resolve() for other in outputs[:place]]:
+            raise InputError(f"{output}: is named for two outputs; give each a name of its own")

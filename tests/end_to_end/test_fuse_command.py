@@ -238,6 +238,9 @@ def test_bad_frames_are_left_out_when_asked_and_named(run_command, tmp_path, fra
     report = json.loads(done.stdout)
     assert report["frames"] == ["frame_0.png", "frame_2.png"]
     assert list(report["left_out"]) == ["frame_1.png"]
+    # Frames that need not move are not called aligned.
+    assert report["aligned"] is False
+    assert len(report["confidences"]) == 2
 
 
 def test_a_frame_that_does_not_belong_is_named_with_both_ways_out(run_command, tmp_path, frames):

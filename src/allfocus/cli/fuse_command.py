@@ -82,13 +82,17 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
 
 def _plan(frames: tuple[Path, ...], target: Path, *, as_json: bool, **options: Any) -> None:
     """Checks what can be checked from the headers and says what would be fused."""
-    from allfocus.fusion.methods import find_method
+    from allfocus.fusion.methods import require_method
     from allfocus.images.reading import MAX_PIXELS, open_stack
     from allfocus.images.writing import check_output
 
-    find_method(options["method"])
-    reader = open_stack(frames, max_pixels=options["max_pixels"] or MAX_PIXELS)
-    check_output(target, overwrite=options["overwrite"])
+    maps = options["decision_map"] is not None or options["depth_map"] is not None
+    require_method(options["method"], device=options["device"], prefer=options["prefer"], maps=maps)
+    limit = MAX_PIXELS if options["max_pixels"] is None else options["max_pixels"]
+    leave_out = (lambda name, error: print_notice(f"left out {name}: {error}")) if options["skip_bad"] else None
+    reader = open_stack(frames, max_pixels=limit, on_bad_frame=leave_out)
+    depth = int(options["bit_depth"]) if options["bit_depth"] else None
+    check_output(target, overwrite=options["overwrite"], bit_depth=depth, quality=options["quality"])
     height, width = reader.size
     if as_json:
         print_json(

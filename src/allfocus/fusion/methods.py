@@ -145,6 +145,26 @@ def find_method(name: str) -> Method:
     raise InputError(f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)")
 
 
+def require_method(name: str, *, device: str = "auto", prefer: str | None = None, maps: bool = False) -> Method:
+    """Returns the method called `name` if it can do what is asked; meant to be asked before the long work begins.
+
+    Raises:
+        InputError: there is no such method or device, it knows no preference, or makes no decision and depth maps.
+        MissingDependencyError: the method cannot run with what is installed.
+    """
+    chosen = find_method(name)
+    if chosen.missing:
+        ready = ", ".join(other.name for other in METHODS.values() if not other.missing)
+        raise MissingDependencyError(f"{name} cannot run: {chosen.missing}; methods that can: {ready}")
+    if prefer is not None and (prefer not in ("near", "far") or chosen.name != "ips"):
+        raise InputError(f"prefer = {prefer!r}; it is near or far, and only the method ips knows it")
+    if device not in DEVICES:
+        raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}")
+    if maps and not chosen.decides:
+        raise InputError(f"{name} blends all frames and makes no decision or depth map; leave it out or use ips")
+    return chosen
+
+
 def fuse(
     frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool,
     *,
@@ -174,14 +194,7 @@ def fuse(
         >>> result.image.shape, result.decision.shape
         ((64, 80, 3), (64, 80))
     """
-    chosen = find_method(method)
-    if chosen.missing:
-        ready = ", ".join(other.name for other in METHODS.values() if not other.missing)
-        raise MissingDependencyError(f"{method} cannot run: {chosen.missing}; methods that can: {ready}")
-    if prefer is not None and (prefer not in ("near", "far") or chosen.name != "ips"):
-        raise InputError(f"prefer = {prefer!r}; it is near or far, and only the method ips knows it")
-    if device not in DEVICES:
-        raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}")
+    chosen = require_method(method, device=device, prefer=prefer)
     module, _, name = chosen.function.partition(":")
     function = getattr(importlib.import_module(f"allfocus.fusion.{module}"), name)
     options: dict[str, Any] = {"device": device} if module == "learned" else {}

@@ -135,14 +135,20 @@ def block_sharpness(frame: NDArray[np.float32]) -> NDArray[np.float32]:
 def choose_frames(sharpness: NDArray[np.float32] | None, window: Window, count: int) -> list[int]:
     """Returns the frames that the network sees in a window: all of a short stack, else the sharpest, in stack order.
 
-    A frame counts for a block as far as it comes near the sharpest frame of that block.
+    One after the other the frame that adds most to what is sharp already: a frame counts for a block as far as it comes
+    near the sharpest frame of that block, and frames that only repeat others add nothing.
     """
     if sharpness is None:
         return list(range(count))
     rows = slice(window.top // BLOCK, -(-window.bottom // BLOCK))
     columns = slice(window.left // BLOCK, -(-window.right // BLOCK))
-    part = sharpness[:, rows, columns]
-    relative = part / (part.max(axis=0, keepdims=True) + 1e-12)
-    score = (relative**4).sum(axis=(1, 2))
-    best = np.argsort(-score, kind="stable")[:MOST_FRAMES]
-    return sorted(int(index) for index in best)
+    part = sharpness[:, rows, columns].reshape(count, -1)
+    nearness = (part / (part.max(axis=0, keepdims=True) + 1e-12)) ** 2
+    covered = np.zeros(nearness.shape[1], np.float32)
+    best: list[int] = []
+    for _ in range(MOST_FRAMES):
+        gained = np.maximum(nearness, covered).sum(axis=1)
+        gained[best] = -1
+        best.append(int(np.argmax(gained)))
+        covered = np.maximum(covered, nearness[best[-1]])
+    return sorted(best)

@@ -50,7 +50,10 @@ class FrameSpool:
         self._kind = np.dtype(kinds[bit_depth])
         self._measure = measure
         # Without a name where the system allows it, so that even a killed program leaves nothing behind.
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="allfocus-")  # noqa: SIM115 (closed by close)
+        try:
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="allfocus-")  # noqa: SIM115 (closed by close)
+        except OSError as error:
+            raise OutputError(f"no temporary file can be made ({error}); set TMPDIR to a writable folder") from error
         self._frames: list[SpooledFrame] = []
         self.measures: list[NDArray[np.float32]] = []
         """What `measure` returned for each frame."""

@@ -84,9 +84,7 @@ def write_image(
     picture = image if isinstance(image, Image) else _image_of_array(image)
     if bit_depth is None:
         bit_depth = min(picture.bit_depth, max(kind.bit_depths))
-    elif bit_depth not in kind.bit_depths:
-        depths = " or ".join(map(str, kind.bit_depths))
-        raise OutputError(f"{path}: {kind.name} has {depths} bits per channel, not {bit_depth}; choose .tif")
+    _check_bit_depth(path, kind, bit_depth)
     if kind.largest_side and max(picture.width, picture.height) > kind.largest_side:
         raise OutputError(
             f"{path}: {kind.name} ends at {kind.largest_side} pixels a side, the picture has "
@@ -108,6 +106,12 @@ def _check_options(path: Path, kind: "Encoder", quality: int, compression: Compr
         raise OutputError(f"{path}: {kind.name} cannot be written with compression {compression}; it knows {known}")
 
 
+def _check_bit_depth(path: Path, kind: "Encoder", bit_depth: int | None) -> None:
+    if bit_depth is not None and bit_depth not in kind.bit_depths:
+        depths = " or ".join(map(str, kind.bit_depths))
+        raise OutputError(f"{path}: {kind.name} has {depths} bits per channel, not {bit_depth}; choose .tif")
+
+
 def _file_samples(picture: Image, bit_depth: int, *, with_alpha: bool) -> Samples:
     samples = to_integers(picture.pixels, bit_depth)
     if picture.alpha is None or not with_alpha:
@@ -115,13 +119,22 @@ def _file_samples(picture: Image, bit_depth: int, *, with_alpha: bool) -> Sample
     return np.dstack([samples, to_integers(picture.alpha, bit_depth)])
 
 
-def check_output(path: str | os.PathLike[str], *, overwrite: bool = False, picture: bool = True) -> None:
+def check_output(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    picture: bool = True,
+    bit_depth: int | None = None,
+    quality: int = 95,
+) -> None:
     """Raise OutputError when a file could not be written there: meant to be asked before the long work begins.
 
     Args:
         path: The file that will be written.
         overwrite: Whether an existing file may be replaced.
         picture: Whether the ending must be that of a picture format that can be written.
+        bit_depth: Bits per channel that the format must be able to hold; None takes any.
+        quality: Of JPEG and WebP, 1 to 100.
     """
     path = Path(path)
     # os.path instead of Path: it answers "no" where permissions forbid to look, and the folder is checked below.
@@ -129,6 +142,10 @@ def check_output(path: str | os.PathLike[str], *, overwrite: bool = False, pictu
         raise OutputError(f"{path}: is a folder; name a file in it")
     if picture and path.suffix.lower() not in ENCODERS:
         raise OutputError(f"{path}: cannot tell the format from the ending; use one of {', '.join(ENCODERS)}")
+    if picture:
+        kind = ENCODERS[path.suffix.lower()]
+        _check_options(path, kind, quality, None)
+        _check_bit_depth(path, kind, bit_depth)
     if not os.path.isdir(path.parent):
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):

@@ -295,6 +295,8 @@ def test_half_scale_is_nearly_as_good_where_single_pixels_are_not_resolved(monke
     monkeypatch.setattr(windows, "CORE", 64)
     monkeypatch.setattr(windows, "OVERLAP", 24)
     image, decision, depth = fuse_ips(frames)
+    # Windows of 224 pixels a side, which the network sees with half as many.
+    assert len(seen) == len(cut_windows(320, 416, 2)) == 6
     assert {shape for shapes in seen for shape in shapes} == {(112, 112, 3)}
     assert image.shape == (320, 416, 3)
     assert decision.shape == depth.shape == (320, 416)
