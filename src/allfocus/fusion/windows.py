@@ -144,10 +144,12 @@ def choose_frames(sharpness: NDArray[np.float32] | None, window: Window, count: 
     columns = slice(window.left // BLOCK, -(-window.right // BLOCK))
     part = sharpness[:, rows, columns].reshape(count, -1)
     nearness = (part / (part.max(axis=0, keepdims=True) + 1e-12)) ** 2
+    # A little for a frame's own sharpness, which decides once all blocks are covered.
+    own = 0.001 * nearness.sum(axis=1)
     covered = np.zeros(nearness.shape[1], np.float32)
     best: list[int] = []
     for _ in range(MOST_FRAMES):
-        gained = np.maximum(nearness, covered).sum(axis=1)
+        gained = np.maximum(nearness, covered).sum(axis=1) + own
         gained[best] = -1
         best.append(int(np.argmax(gained)))
         covered = np.maximum(covered, nearness[best[-1]])
