@@ -17,7 +17,7 @@ CORE = 448
 """Side of a window without its overlap, in pixels of the scale at which it is decided."""
 OVERLAP = 48
 """Pixels by which a window reaches beyond its core on each side, at the same scale."""
-MOST_FRAMES = 10
+MOST_FRAMES = 8
 """Frames that the network sees in one window; in longer stacks the sharpest are chosen for each window."""
 BLOCK = 32
 """Side in pixels of the blocks in which the sharpness of frames is compared."""
