@@ -245,7 +245,7 @@ def _measured_table(summary: DatasetSummary) -> str:
     header = ["Method", *map(_column, summary.metrics), "rank ↓", "CPU s"]
     note = (
         '<p class="quiet">Mean over the pictures, <b>best</b>, <u>second</u>; below it the 95 % interval of the mean '
-        "(bootstrap). Rank: mean place over all metrics and pictures. Seconds: wall time to fuse one picture.</p>"
+        "(bootstrap). Rank: mean place over all metrics and pictures. CPU s: processor time to fuse one picture.</p>"
     )
     return _table(header, rows, label="Measured scores") + note
 
