@@ -44,5 +44,5 @@ $(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMPS)/all: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[train,dev]'
+	$(PIP) -c constraints.txt -e '.[train,web,batch,dev]'
 	@touch $@ $(STAMPS)/core

@@ -6,10 +6,22 @@ There :func:`settle_logits` lets the surroundings decide, so that decisions stay
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+
+class Curve(Protocol):
+    """How the values of a picture stand to light."""
+
+    def to_linear(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns values in 0..1 as light in 0..1."""
+
+    def from_linear(self, light: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns light in 0..1 as values in 0..1."""
+
 
 EVIDENCE_WINDOW = 9
 """Side in pixels of the window over which sources are compared."""
@@ -17,6 +29,8 @@ EVIDENCE_NOISE = 1.5 / 255
 """Differences between sources of about this size tell nothing: the noise that a good JPEG leaves, in 8-bit levels."""
 SETTLING_LEVELS = 6
 """Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
+PRIOR_WEIGHT = np.float32(0.02)
+"""Evidence that a prior counts as: what two pixels in a hundred can tell is as much."""
 LARGEST_MARGIN = 12.0
 """Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
 
@@ -41,7 +55,11 @@ def differing_evidence(frames: Sequence[NDArray[np.float32]]) -> NDArray[np.floa
     return np.asarray((local / (local + np.float32(EVIDENCE_NOISE**2))) ** 2, np.float32)
 
 
-def settle_logits(logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+def settle_logits(
+    logits: Sequence[NDArray[np.float32]],
+    evidence: NDArray[np.float32],
+    prior: Sequence[NDArray[np.float32]] | None = None,
+) -> list[NDArray[np.float32]]:
     """Returns logits (H, W) per source that follow the surroundings where there is no evidence.
 
     Evidence-weighted means at growing scales (the "pull" of Gortler's push-pull), filled in from coarse to fine (the
@@ -50,6 +68,7 @@ def settle_logits(logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.fl
     Args:
         logits: per source (H, W).
         evidence: (H, W) in 0..1, from :func:`differing_evidence`.
+        prior: per source (h, w), any small size: logits that hold where even the wider surroundings say nothing.
 
     Example:
         >>> logits = [np.zeros((8, 8), np.float32), np.full((8, 8), -3, np.float32)]
@@ -63,11 +82,16 @@ def settle_logits(logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.fl
     for _ in range(SETTLING_LEVELS):
         weights.append(np.maximum(cv2.pyrDown(weights[-1]), smallest))
     settled = []
-    for own in logits:
+    for place, own in enumerate(logits):
         weighted = [weights[0] * np.maximum(own - highest, np.float32(-LARGEST_MARGIN))]
         for _ in range(SETTLING_LEVELS):
             weighted.append(cv2.pyrDown(weighted[-1]))
-        value = weighted[-1] / weights[-1]
+        coarsest, weight = weighted[-1], weights[-1]
+        if prior is not None:
+            size = (coarsest.shape[1], coarsest.shape[0])
+            known = cv2.resize(prior[place], size, interpolation=cv2.INTER_AREA)
+            coarsest, weight = coarsest + PRIOR_WEIGHT * known, weight + PRIOR_WEIGHT
+        value = coarsest / weight
         for level in range(SETTLING_LEVELS - 1, -1, -1):
             weight = np.minimum(weights[level], 1)
             wider = cv2.pyrUp(value, dstsize=(weight.shape[1], weight.shape[0]))
@@ -96,6 +120,7 @@ def blend_frames(
     frames: Iterable[NDArray[np.float32]],
     weights: Sequence[NDArray[np.float32]],
     *,
+    curve: Curve | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float32]:
     """Returns the weighted sum (H, W[, 3]) of the frames.
@@ -103,14 +128,24 @@ def blend_frames(
     Args:
         frames: pictures (H, W[, 3]); each is needed only once, so they may be read as they come.
         weights: per frame (H, W), adding up to 1 over the frames.
+        curve: transfer curve of the values; pixels are then mixed in linear light, and copied ones stay as they are.
         progress: called with the number of frames done.
     """
     result: NDArray[np.float32] | None = None
+    # Most pixels are copies of one frame; only the others are worth the powers that linear light takes.
+    mixed = None if curve is None else functools.reduce(np.maximum, weights) < 1
+    light: NDArray[np.float32] | None = None
     for number, (frame, weight) in enumerate(zip(frames, weights, strict=True)):
         part = frame * (weight[..., None] if frame.ndim == 3 else weight)
         result = part if result is None else np.add(result, part, out=result)
+        if curve is not None and mixed is not None and mixed.any():
+            share = weight[mixed]
+            linear = curve.to_linear(frame[mixed]) * (share[:, None] if frame.ndim == 3 else share)
+            light = linear if light is None else light + linear
         if progress is not None:
             progress(number + 1)
     if result is None:
         raise ValueError("there are no frames to blend")
+    if curve is not None and light is not None:
+        result[mixed] = curve.from_linear(light)
     return result

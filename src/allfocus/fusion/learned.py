@@ -1,158 +1,353 @@
-"""Fusion by a trained network: frames -> selection logits (onnxruntime, no torch) -> weighted frames.
+"""Fusion by a trained network: frames -> selection logits -> weighted frames.
 
-Small stacks are seen by the network as a whole. Larger ones are fused in windows that overlap and fade into each other,
-and large pictures are decided at half scale; pixels are always taken at full scale. Memory is then bounded by the
-picture and the window, not by the number of frames, as long as the frames themselves come from disk
-(:class:`allfocus.images.tiling.FrameSpool`).
+A small stack is seen by the network as a whole. A larger one is first seen as a whole at a scale at which it is small,
+which gives the context: what wins where the detail says nothing. Then it is fused in windows (:mod:`.windows`), each
+with only the frames that matter there; large pictures are decided at half scale. Pixels are always taken at full scale.
+Memory is bounded by the picture and the windows at work, not by the number of frames, as long as the frames themselves
+come from disk (:class:`allfocus.images.tiling.FrameSpool`).
 """
 
 import functools
 import importlib.resources
-import os
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion.blending import blend_frames, differing_evidence, selection_weights, settle_logits
+from allfocus.fusion.blending import Curve, blend_frames, differing_evidence, selection_weights, settle_logits
+from allfocus.fusion.frame_source import (
+    FrameSource,
+    MemorySource,
+    SpoolSource,
+    decision_scale,
+    enlarge,
+    read_whole_reduced,
+)
+from allfocus.fusion.inference import choose_device, processor_count, run_network, three_channels, weights_folder
 from allfocus.fusion.source_frames import check_frames
-from allfocus.fusion.windows import MOST_FRAMES, Window, choose_frames, cut_windows, fade, fade_sums, rank_sharpness
-from allfocus.images.tiling import FrameSpool
+from allfocus.fusion.windows import (
+    Area,
+    Window,
+    average_under,
+    choose_frames,
+    crop_under,
+    cut_windows,
+    fade,
+    whole_window,
+)
+from allfocus.images.tiling import FrameSpool, Mask
 
-SIZE_MULTIPLE = 8
-"""The network halves the picture three times."""
 SHARPNESS = 16.0
 """The network's confidence is taken to this power: pixels are copied from one source unless the choice is even."""
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
 LARGEST_WHOLE = 3_200_000
 """Pixels times frames up to which the network sees the stack as a whole: about 800 MB at 250 bytes each."""
-LARGEST_FULL_SCALE = 4_500_000
-"""Pictures with more pixels are decided at half scale: lenses seldom resolve single pixels there, at a quarter of the
-cost."""
+CONTEXT_PIXELS = 2_000_000
+"""Pixels times frames at which a larger stack is seen for its context."""
+NEGLIGIBLE = 1e-3
+"""A frame that weighs no more than this anywhere in a window is not read at full scale."""
+EXPECTED_SHARE = 0.02
+"""A frame that wins in this share of a window by the context alone is looked at there."""
+MOST_WORKERS = 8
+"""Windows at work at once; each takes up to 200 MB."""
+NEVER = np.float32(-1e4)
+"""Logit of a frame where it has no pixels."""
 
-Stack = Sequence[NDArray[np.float32]] | FrameSpool
-Maps = tuple[NDArray[np.float32], NDArray[np.int16], NDArray[np.float32]]
+
+class Maps(NamedTuple):
+    """What fusing gives."""
+
+    image: NDArray[np.float32]
+    """(H, W[, 3])"""
+    decision: NDArray[np.int16]
+    """(H, W), which frame has the largest weight."""
+    depth: NDArray[np.float32]
+    """(H, W), position in the stack as a fraction: 0 the first frame, 1 the last."""
+    confidence: NDArray[np.float32]
+    """(H, W), 0..1: how far the best frame is ahead of the next, times how much there is to tell by."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a stack is fused: everything that must be known of the whole before a part of it can be fused."""
+
+    size: tuple[int, int]
+    """Height and width at full scale."""
+    scale: int
+    """By how much frames are reduced before focus is decided."""
+    windows: list[Window]
+    """In pixels of the reduced frames."""
+    chosen: list[list[int]]
+    """For each window the frames that are looked at."""
+    prior: NDArray[np.float32] | None
+    """(windows, frames, h, w): what the context says under each window; None where the network sees the whole."""
+    frames: int
+    """How many there are."""
+    lean: float
+    """What is added to the logits from the first frame to the last."""
 
 
 def fuse_ips(
-    frames: Stack,
+    frames: Sequence[NDArray[np.float32]] | FrameSpool,
     *,
     prefer: str | None = None,
+    valid: Sequence[Mask] | None = None,
+    curve: Curve | None = None,
     device: str = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> Maps:
-    """Returns the fused picture, which frame each pixel came from, and the depth as a fraction of the stack.
+    """Returns the fused picture, which frame each pixel came from, depth and confidence.
 
     Args:
         frames: two or more pictures (H, W, 3) or (H, W), float32 in 0..1, in focus order if depth matters; or a spool
-            of such frames on disk.
+            of such frames on disk, made by :func:`allfocus.fusion.frame_source.open_spool`.
         prefer: ``near`` favours the first frames where frames conflict, ``far`` the last.
+        valid: per frame where it has pixels, for frames in memory; a spool knows by itself.
+        curve: the transfer curve of the values; pixels are then mixed in linear light.
         device: ``cpu``, ``cuda`` or ``auto``.
         progress: called with steps done and steps in all.
     """
-    stack: Stack = frames if isinstance(frames, FrameSpool) else check_frames(frames)
-    height, width = stack[0].shape[:2]
-    scale = 1 if height * width <= LARGEST_FULL_SCALE else 2
-    lean = {None: 0.0, "near": -PREFERENCE, "far": PREFERENCE}[prefer]
-    if len(stack) * height * width <= LARGEST_WHOLE:
-        whole = Window(0, height, 0, width, 0, height, 0, width)
-        maps = _fuse_window(stack, list(range(len(stack))), whole, 1, lean, device)
-        if progress is not None:
-            progress(1, 1)
-        return maps
-    return _fuse_windows(stack, scale, lean, device, progress)
-
-
-def _fuse_windows(
-    stack: Stack, scale: int, lean: float, device: str, progress: Callable[[int, int], None] | None
-) -> Maps:
-    """Fuses window after window; in the overlap the results fade into each other, so that no seam can show."""
-    shape = stack[0].shape
-    height, width = shape[:2]
-    sharpness = rank_sharpness(stack) if len(stack) > MOST_FRAMES else None
-    windows = cut_windows(height, width, scale)
-    picture, depth = np.zeros(shape, np.float32), np.zeros((height, width), np.float32)
-    decision = np.zeros((height, width), np.int16)
-    for number, window in enumerate(windows):
-        chosen = choose_frames(sharpness, window, len(stack))
-        part, choice, distance = _fuse_window(stack, chosen, window, scale, lean, device)
-        weight = fade(window, height, width)
-        part *= weight[..., None] if part.ndim == 3 else weight
-        distance *= weight
-        picture[window.area] += part
-        depth[window.area] += distance
-        decision[window.core] = choice[window.core_inside]
-        if progress is not None:
-            progress(number + 1, len(windows))
-    rows, columns = fade_sums(windows, height, width)
-    for result in (picture, depth):
-        trailing = (1,) * (result.ndim - 2)
-        result /= rows.reshape(-1, 1, *trailing)
-        result /= columns.reshape(1, -1, *trailing)
-    return picture, decision, depth
-
-
-def _fuse_window(stack: Stack, chosen: list[int], window: Window, scale: int, lean: float, device: str) -> Maps:
-    parts, chosen = _in_order_of_content(
-        [np.asarray(stack[index][window.area], np.float32) for index in chosen], chosen
+    source: FrameSource = (
+        SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(check_frames(frames), valid)
     )
-    height, width = parts[0].shape[:2]
-    small = (max(1, height // scale), max(1, width // scale))
-    reduced = parts
-    if scale > 1:
-        reduced = [
-            np.asarray(cv2.resize(part, small[::-1], interpolation=cv2.INTER_AREA), np.float32) for part in parts
-        ]
-    logits = _run_network(reduced, device)
-    logits = settle_logits(logits, differing_evidence(reduced))
-    if scale > 1:
-        size = (width, height)
-        logits = [np.asarray(cv2.resize(own, size, interpolation=cv2.INTER_LINEAR), np.float32) for own in logits]
-    positions = np.asarray(chosen, np.float32) / max(1, len(stack) - 1)
-    logits = [own + lean * place for own, place in zip(logits, positions, strict=True)]
-    weights = selection_weights(logits, sharpness=SHARPNESS)
+    device = choose_device(device)
+    plan = plan_fusion(source, prefer=prefer, device=device)
+    height, width = plan.size
+    if device == "cuda":
+        from allfocus.fusion.gpu import fits_memory, fuse_on_gpu
+
+        if fits_memory(source):
+            return Maps(*fuse_on_gpu(plan, source, curve=curve, progress=progress))
+    return fuse_area(plan, source, (slice(0, height), slice(0, width)), curve=curve, device=device, progress=progress)
+
+
+def plan_fusion(source: FrameSource, *, prefer: str | None = None, device: str = "auto") -> Plan:
+    """Returns how a stack will be fused; looks at every frame once, at the reduced scale."""
+    height, width = source.shape[:2]
+    frames = len(source)
+    lean = {None: 0.0, "near": -PREFERENCE, "far": PREFERENCE}[prefer]
+    if frames * height * width <= LARGEST_WHOLE and decision_scale(height, width) == 1:
+        return Plan((height, width), 1, [whole_window(height, width)], [list(range(frames))], None, frames, lean)
+    scale = decision_scale(height, width)
+    size = (-(-height // scale), -(-width // scale))
+    windows = cut_windows(*size)
+    context = _see_whole(source, size[0] * size[1], device)
+    winner = context.argmax(axis=0)
+    sharpness = source.sharpness()
+    chosen = []
+    for window in windows:
+        below = crop_under(winner, window, *size)
+        share = np.bincount(below.ravel(), minlength=frames)
+        ranked = np.argsort(-share, kind="stable")
+        expected = [int(index) for index in ranked if share[index] > EXPECTED_SHARE * share.sum()]
+        chosen.append(_cover(source, window, scale, choose_frames(sharpness, window, expected)))
+    return Plan((height, width), scale, windows, chosen, average_under(context, windows, *size), frames, lean)
+
+
+def _cover(source: FrameSource, window: Window, scale: int, chosen: list[int]) -> list[int]:
+    """Returns the chosen frames and as many more as it takes to have a pixel wherever some frame has one."""
+    area = (
+        slice(window.reach[0].start * scale, window.reach[0].stop * scale),
+        slice(window.reach[1].start * scale, window.reach[1].stop * scale),
+    )
+    first = source.read_valid(chosen[0], area)
+    if first is None or first.all():
+        return chosen
+    masks = [np.asarray(source.read_valid(index, area), bool) for index in range(len(source))]
+    missing = ~functools.reduce(np.logical_or, (masks[index] for index in chosen))
+    grown = list(chosen)
+    while (gained := [int((missing & mask).sum()) for mask in masks]) and max(gained) > 0:
+        grown.append(int(np.argmax(gained)))
+        missing &= ~masks[grown[-1]]
+    return sorted(grown)
+
+
+def context_factor(frames: int, pixels: int) -> int:
+    """Returns by how much frames of so many pixels are reduced, a power of 2, to be seen as a whole.
+
+    Example:
+        >>> context_factor(10, 3_000_000)
+        4
+    """
+    factor = 1
+    while frames * pixels > CONTEXT_PIXELS * factor**2:
+        factor *= 2
+    return factor
+
+
+def _see_whole(source: FrameSource, pixels: int, device: str) -> NDArray[np.float32]:
+    """Returns the settled logits (frames, h, w) of all frames at a scale at which the network can see them at once."""
+    factor = context_factor(len(source), pixels)
+    frames = [read_whole_reduced(source, index, factor) for index in range(len(source))]
+    order = _order_of_content(frames)
+    ordered = [frames[index] for index in order]
+    logits = run_network(ordered, device=device, threads=processor_count())
+    settled = settle_logits(logits, differing_evidence(ordered))
+    return np.stack([settled[order.index(index)] for index in range(len(frames))])
+
+
+def fuse_area(
+    plan: Plan,
+    source: FrameSource,
+    area: Area,
+    *,
+    curve: Curve | None = None,
+    device: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> Maps:
+    """Returns an area (rows and columns at full scale) of the fused picture, equal to that part of the whole.
+
+    Args:
+        plan: From :func:`plan_fusion` for the same stack.
+        source: The stack; only what the area needs is read.
+        area: Rows and columns, each with a start and a stop.
+        curve: The transfer curve of the values; pixels are then mixed in linear light.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        progress: Called with the windows done and the windows in all.
+    """
+    overlaps = {number: _overlap(plan, window, area) for number, window in enumerate(plan.windows)}
+    places = {number: overlap for number, overlap in overlaps.items() if overlap is not None}
+    height, width = (side.stop - side.start for side in area)
+    image = np.zeros((height, width, *source.shape[2:]), np.float32)
+    depth, confidence = np.zeros((height, width), np.float32), np.zeros((height, width), np.float32)
+    decision = np.zeros((height, width), np.int16)
+    work = functools.partial(_fuse_window, plan, source, curve=curve, device=device)
+    for done, (number, part) in enumerate(_in_parallel(work, list(places)), start=1):
+        window, (inside, target) = plan.windows[number], places[number]
+        rows = fade(window.rows, plan.size[0], plan.scale)[inside[0]]
+        columns = fade(window.columns, plan.size[1], plan.scale)[inside[1]]
+        weight = rows[:, None] * columns[None, :]
+        image[target] += part.image[inside] * (weight[..., None] if image.ndim == 3 else weight)
+        depth[target] += part.depth[inside] * weight
+        confidence[target] += part.confidence[inside] * weight
+        # A pixel belongs to the one window that weighs more than half in both directions.
+        own = (rows > 0.5)[:, None] & (columns > 0.5)[None, :]
+        np.copyto(decision[target], part.decision[inside], where=own)
+        if progress is not None:
+            progress(done, len(places))
+    return Maps(image, decision, depth, confidence)
+
+
+def _overlap(plan: Plan, window: Window, area: Area) -> tuple[Area, Area] | None:
+    """Returns where a window's reach and an area overlap: in the reach, and in the area; None if they do not."""
+    inside, target = [], []
+    for reach, side, length in zip(window.reach, area, plan.size, strict=True):
+        reach_first, reach_last = reach.start * plan.scale, min(reach.stop * plan.scale, length)
+        first, last = max(reach_first, side.start), min(reach_last, side.stop)
+        if first >= last:
+            return None
+        inside.append(slice(first - reach_first, last - reach_first))
+        target.append(slice(first - side.start, last - side.start))
+    return (inside[0], inside[1]), (target[0], target[1])
+
+
+def _in_parallel(work: Callable[..., Maps], numbers: list[int]) -> Iterator[tuple[int, Maps]]:
+    """Gives the result of each window in order; several windows are at work at once, each on one core.
+
+    In order, so that sums come out the same to the last bit whatever finishes first; and only a few ahead, so that
+    results do not pile up.
+    """
+    workers = min(processor_count(), len(numbers), MOST_WORKERS)
+    if workers <= 1:
+        for number in numbers:
+            yield number, work(number, threads=processor_count())
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="allfocus-window")
+    try:
+        waiting: deque[tuple[int, Future[Maps]]] = deque()
+        for number in numbers:
+            waiting.append((number, pool.submit(work, number, threads=1)))
+            if len(waiting) > workers:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _fuse_window(
+    plan: Plan, source: FrameSource, number: int, *, curve: Curve | None, device: str, threads: int
+) -> Maps:
+    """Returns the maps of one window over its reach, at full scale."""
+    window = plan.windows[number]
+    parts = [source.read_reduced(index, window.area) for index in plan.chosen[number]]
+    order = _order_of_content(parts)
+    parts, chosen = [parts[place] for place in order], [plan.chosen[number][place] for place in order]
+    evidence = differing_evidence(parts)
+    prior = None
+    if plan.prior is not None:
+        known = plan.prior[number][chosen]
+        prior = list(known - known.max(axis=0, keepdims=True))
+    logits = settle_logits(run_network(parts, device=device, threads=threads), evidence, prior)
+    del parts
+    positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
+    logits = [own + plan.lean * place for own, place in zip(logits, positions, strict=True)]
+    grown, trim = _reach_inside(window, plan)
+    confidence = _lead(logits) * evidence
+    full = at_full_scale(window.reach, plan)
+    masks = [source.read_valid(index, full) for index in chosen]
+    whole = all(mask is None or mask.all() for mask in masks)
+    if whole:
+        needed = _needed(selection_weights([own[grown] for own in logits], sharpness=SHARPNESS))
+        logits, chosen, positions = [logits[k] for k in needed], [chosen[k] for k in needed], positions[needed]
+    large = [enlarge(own[grown], plan.scale)[trim] for own in logits]
+    if not whole:
+        large = [own if mask is None else np.where(mask, own, NEVER) for own, mask in zip(large, masks, strict=True)]
+    weights = selection_weights(large, sharpness=SHARPNESS)
+    image = blend_frames((source.read(index, full) for index in chosen), weights, curve=curve)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
-    best = np.argmax(np.stack(weights), axis=0)
-    return blend_frames(parts, weights), np.asarray(chosen, np.int16)[best], np.asarray(depth, np.float32)
+    decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
+    return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence[grown], plan.scale)[trim])
 
 
-def _in_order_of_content(
-    parts: list[NDArray[np.float32]], chosen: list[int]
-) -> tuple[list[NDArray[np.float32]], list[int]]:
-    """Returns the frames in an order that follows from their pixels, with their indices.
+def _reach_inside(window: Window, plan: Plan) -> tuple[Area, Area]:
+    """Returns the reach in the window, grown by a pixel for interpolation; and the reach in that, at full scale."""
+    grown, trim = [], []
+    for own, side, length in zip(window.area, window.reach, plan.size, strict=True):
+        first, last = side.start - own.start, side.stop - own.start
+        start = max(0, first - 1)
+        grown.append(slice(start, min(own.stop - own.start, last + 1)))
+        size = min(side.stop * plan.scale, length) - side.start * plan.scale
+        trim.append(slice((first - start) * plan.scale, (first - start) * plan.scale + size))
+    return (grown[0], grown[1]), (trim[0], trim[1])
+
+
+def at_full_scale(area: Area, plan: Plan) -> Area:
+    """Returns an area of the reduced frames as an area of the picture."""
+    rows, columns = (
+        slice(side.start * plan.scale, min(side.stop * plan.scale, length))
+        for side, length in zip(area, plan.size, strict=True)
+    )
+    return rows, columns
+
+
+def _needed(weights: Sequence[NDArray[np.float32]]) -> list[int]:
+    """Returns the places of the frames that weigh something somewhere."""
+    return [place for place, weight in enumerate(weights) if float(weight.max()) > NEGLIGIBLE]
+
+
+def _lead(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Returns by how much the network's probability of the best source exceeds that of the next (H, W)."""
+    ranked = np.sort(np.stack(selection_weights(logits, sharpness=1.0)), axis=0)
+    return np.asarray(ranked[-1] - ranked[-2], np.float32)
+
+
+def _order_of_content(parts: Sequence[NDArray[np.float32]]) -> list[int]:
+    """Returns an order of the frames that follows from their pixels.
 
     Sums of floating-point numbers depend on the order of the terms in the last digits, and a nearly even choice makes
     that visible; so that the order in which frames are given cannot matter at all, they are summed in this one.
     """
     keys = [zlib.crc32(part[::3, ::3].tobytes()) for part in parts]
-    order = sorted(range(len(parts)), key=lambda place: keys[place])
-    return [parts[place] for place in order], [chosen[place] for place in order]
-
-
-def _run_network(frames: list[NDArray[np.float32]], device: str) -> list[NDArray[np.float32]]:
-    """Returns the selection logits (H, W) of each frame."""
-    height, width = frames[0].shape[:2]
-    stack = np.stack([_prepare(frame) for frame in frames])
-    logits = np.asarray(_session(device).run(None, {"frames": stack})[0], np.float32)
-    return list(logits[:, :height, :width])
-
-
-def _prepare(frame: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns a frame as the network wants it: (3, H, W) with the sides repeated up to a multiple of eight."""
-    height, width = frame.shape[:2]
-    # Two tokens a side at the least, because the network halves the picture three times.
-    bottom = max(2 * SIZE_MULTIPLE - height, -height % SIZE_MULTIPLE)
-    right = max(2 * SIZE_MULTIPLE - width, -width % SIZE_MULTIPLE)
-    return np.pad(_three_channels(frame), ((0, bottom), (0, right), (0, 0)), mode="edge").transpose(2, 0, 1)
-
-
-def _three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
-    return frame if frame.ndim == 3 else np.repeat(frame[..., None], 3, axis=2)
+    return sorted(range(len(parts)), key=lambda place: keys[place])
 
 
 def fuse_ips_paper(
@@ -174,34 +369,10 @@ def fuse_ips_paper(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("device cuda was asked for, but torch finds no GPU; use cpu")
-    with importlib.resources.as_file(_weights_folder() / "ips-paper.safetensors") as path:
+    with importlib.resources.as_file(weights_folder() / "ips-paper.safetensors") as path:
         network, _ = load_network(path, device=device)
-    colour = [_three_channels(frame) for frame in checked]
+    colour = [three_channels(frame) for frame in checked]
     batch = torch.from_numpy(np.stack(colour)).permute(0, 3, 1, 2)[None].to(device)
     with torch.no_grad():
         fused = network(batch)[0].clamp(0, 1).permute(1, 2, 0).cpu().numpy()
     return (fused if checked[0].ndim == 3 else fused.mean(axis=2)), None, None
-
-
-def _weights_folder() -> Any:
-    return importlib.resources.files("allfocus") / "weights"
-
-
-@functools.cache
-def _session(device: str) -> Any:
-    # Imported here so that classical methods do not pay for it.
-    import onnxruntime
-
-    available = onnxruntime.get_available_providers()
-    if device == "cuda" and "CUDAExecutionProvider" not in available:
-        raise InputError(
-            "device cuda was asked for, but onnxruntime has no CUDA here; install onnxruntime-gpu or use cpu"
-        )
-    providers = ["CPUExecutionProvider"]
-    if device != "cpu" and "CUDAExecutionProvider" in available:
-        providers.insert(0, "CUDAExecutionProvider")
-    model = (_weights_folder() / "ips.onnx").read_bytes()
-    options = onnxruntime.SessionOptions()
-    # 0 takes all cores; the variable is what numerical libraries agree on, and what parallel workers set to 1.
-    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
-    return onnxruntime.InferenceSession(model, options, providers=providers)

@@ -5,14 +5,16 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
+from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.tiling import FrameSpool, Mask
+from allfocus.images.transfer import Curve
 from allfocus.images.writing import to_integers
 
 Progress = Callable[[int, int], None]
@@ -31,7 +33,13 @@ class FusionResult:
     decision: NDArray[np.int16] | None = None
     """Which frame each pixel came from (H, W), counted from 0, -1 where it is a mixture; None if a method has none."""
     depth: NDArray[np.float32] | None = None
-    """Where in the stack each pixel is in focus (H, W), 0 the first frame and 1 the last; None without a decision."""
+    """Where in the stack each pixel is in focus (H, W), 0 the first frame and 1 the last; None without a decision.
+
+    As the method knows it, pixel by pixel: a guess where there is no texture. ``smooth_depth`` of
+    ``allfocus.fusion.depth`` makes a calm map of it.
+    """
+    confidence: NDArray[np.float32] | None = None
+    """How sure the depth is (H, W): 0 a guess, 1 sure; None without a decision."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class Method:
     limits: str = ""
     decides: bool = True
     """True if the method says which frame each pixel came from."""
+    linear: bool = False
+    """True if the method can blend in linear light."""
     missing: str = ""
     """Why the method cannot run yet; empty for those that can."""
     function: str = field(default="", repr=False)
@@ -62,6 +72,7 @@ METHODS: dict[str, Method] = {
             "our network: selects every band of every pixel from any number of frames",
             "Inter-image pixel shuffling (Lin, Ma, Wang 2025), extended",
             "decides at a reduced scale when frames times pixels exceed 24 million",
+            linear=True,
             function="learned:fuse_ips",
         ),
         Method(
@@ -145,11 +156,19 @@ def find_method(name: str) -> Method:
     raise InputError(f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)")
 
 
-def require_method(name: str, *, device: str = "auto", prefer: str | None = None, maps: bool = False) -> Method:
+def require_method(
+    name: str,
+    *,
+    device: str = "auto",
+    prefer: str | None = None,
+    maps: bool = False,
+    linear_light: bool | None = None,
+) -> Method:
     """Returns the method called `name` if it can do what is asked; meant to be asked before the long work begins.
 
     Raises:
-        InputError: there is no such method or device, it knows no preference, or makes no decision and depth maps.
+        InputError: there is no such method or device, it knows no preference or linear light, or makes no decision and
+            depth maps.
         MissingDependencyError: the method cannot run with what is installed.
     """
     chosen = find_method(name)
@@ -158,6 +177,8 @@ def require_method(name: str, *, device: str = "auto", prefer: str | None = None
         raise MissingDependencyError(f"{name} cannot run: {chosen.missing}; methods that can: {ready}")
     if prefer is not None and (prefer not in ("near", "far") or chosen.name != "ips"):
         raise InputError(f"prefer = {prefer!r}; it is near or far, and only the method ips knows it")
+    if linear_light and not chosen.linear:
+        raise InputError(f"{name} works on the values as they are stored; only the method ips blends in linear light")
     if device not in DEVICES:
         raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}")
     if maps and not chosen.decides:
@@ -171,6 +192,8 @@ def fuse(
     method: str = "ips",
     prefer: str | None = None,
     device: str = "auto",
+    valid: Sequence[NDArray[np.bool_]] | None = None,
+    curve: Curve | None = None,
     progress: Progress | None = None,
 ) -> FusionResult:
     """Returns one picture that is sharp wherever one of the frames is.
@@ -181,6 +204,10 @@ def fuse(
         prefer: ``near`` or ``far``: which end of the stack (its first frame is near) wins where frames conflict; only
             for the method ips.
         device: ``auto``, ``cpu`` or ``cuda``; only the learned methods care.
+        valid: for each frame (H, W), True where it has a pixel: the others are never chosen. None when all frames are
+            whole; the alpha of an ImageStack and the masks of a FrameSpool are found without it.
+        curve: the transfer curve of the frames (:func:`allfocus.images.transfer.find_curve`); pixels that are mixed
+            from several frames are then mixed in linear light. Only for the method ips.
         progress: called as the work goes on.
 
     Raises:
@@ -194,19 +221,47 @@ def fuse(
         >>> result.image.shape, result.decision.shape
         ((64, 80, 3), (64, 80))
     """
-    chosen = require_method(method, device=device, prefer=prefer)
+    chosen = require_method(method, device=device, prefer=prefer, linear_light=curve is not None)
     module, _, name = chosen.function.partition(":")
     function = getattr(importlib.import_module(f"allfocus.fusion.{module}"), name)
     options: dict[str, Any] = {"device": device} if module == "learned" else {}
-    if chosen.name == "ips":
-        options |= {"progress": progress, "prefer": prefer}
     if progress is not None:
         progress(0, 1)
     pictures, dtype = _prepare(frames, whole=chosen.name != "ips")
-    image, decision, *depth = function(pictures, **options)
-    if progress is not None and chosen.name != "ips":
+    masks = _masks(frames, valid, pictures)
+    if masks is not None and not isinstance(pictures, FrameSpool):
+        pictures = fill_invalid(pictures, masks)
+    if chosen.name == "ips":
+        options |= {"progress": progress, "prefer": prefer, "valid": masks, "curve": curve}
+        return _result(dtype, *function(pictures, **options))
+    whole = cast(list[NDArray[np.float32]], pictures)
+    image, decision, *_ = function(whole, **options)
+    if decision is not None and masks is not None:
+        decision = nearest_valid(decision, masks)
+    confidence = _confidence(whole) if decision is not None else None
+    if progress is not None:
         progress(1, 1)
-    return FusionResult(_to_type(image, dtype), decision, depth[0] if depth else _depth(decision, len(pictures)))
+    return _result(dtype, image, decision, _depth(decision, len(pictures)), confidence)
+
+
+def _result(dtype: np.dtype[Any], image: NDArray[np.float32], *maps: Any) -> FusionResult:
+    return FusionResult(_to_type(image, dtype), *maps)
+
+
+def _masks(
+    frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool,
+    valid: Sequence[NDArray[np.bool_]] | None,
+    pictures: Sequence[NDArray[np.float32]] | FrameSpool,
+) -> Sequence[Mask] | None:
+    """Returns where each frame has pixels, as given or as the frames themselves say; None for everywhere."""
+    if valid is not None:
+        return check_masks(valid, len(pictures), pictures[0].shape[:2])
+    if isinstance(frames, FrameSpool):
+        return frames.valid
+    if isinstance(frames, ImageStack) and any(image.valid is not None for image in frames):
+        whole = np.ones(pictures[0].shape[:2], bool)
+        return [whole if image.valid is None else image.valid for image in frames]
+    return None
 
 
 def _prepare(
@@ -247,3 +302,10 @@ def _depth(decision: NDArray[np.int16] | None, frames: int) -> NDArray[np.float3
     if decision is None:
         return None
     return np.asarray(np.clip(decision, 0, None) / max(1, frames - 1), np.float32)
+
+
+def _confidence(pictures: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    # Loaded here, because a list of methods needs no OpenCV.
+    from allfocus.fusion.blending import differing_evidence
+
+    return differing_evidence(pictures)

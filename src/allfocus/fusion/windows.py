@@ -1,156 +1,231 @@
 """Large pictures and long stacks in pieces: overlapping windows, and which frames matter in each.
 
-The windows are part of the method, not of the memory of a machine: the same stack always gives the same windows.
+The windows are part of the method, not of the memory of a machine: a stack always gives the same windows, however many
+of them are at work at once and on how many machines. All coordinates here are in pixels of the scale at which focus is
+decided.
 """
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.images.tiling import FrameSpool
+from allfocus.fusion.blending import EVIDENCE_NOISE, SETTLING_LEVELS
 
-CORE = 448
-"""Side of a window without its overlap, in pixels of the scale at which it is decided."""
-OVERLAP = 48
-"""Pixels by which a window reaches beyond its core on each side, at the same scale."""
+CORE = 224
+"""Side of the part of a window that is its own."""
+OVERLAP = 32
+"""Pixels that the network sees beyond the core on each side."""
+RAMP = 10
+"""Pixels on each side of a border of cores over which the results of two windows fade into each other."""
 MOST_FRAMES = 8
-"""Frames that the network sees in one window; in longer stacks the sharpest are chosen for each window."""
-BLOCK = 32
-"""Side in pixels of the blocks in which the sharpness of frames is compared."""
+"""Frames that the network sees in one window at the most."""
+WORTHWHILE = 0.01
+"""A further frame is looked at in a window if it makes this share of its textured blocks sharper."""
+BLOCK = 16
+"""Side of the blocks in which the sharpness of frames is compared."""
+NOISE_ENERGY = 1.3 * EVIDENCE_NOISE**2
+"""What :func:`block_sharpness` measures on noise alone: its variance times the filter's squared coefficients."""
+
+Area = tuple[slice, slice]
+"""Rows and columns."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of one side of the picture: what the network sees, what the result reaches, and what is its own."""
+
+    first: int
+    last: int
+    reach_first: int
+    reach_last: int
+    core_first: int
+    core_last: int
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the picture with its overlap, and the core inside that is its own; rows and columns as for slices."""
+    """A part of the picture: a piece of its height times a piece of its width."""
 
-    top: int
-    bottom: int
-    left: int
-    right: int
-    core_top: int
-    core_bottom: int
-    core_left: int
-    core_right: int
+    rows: Piece
+    columns: Piece
 
     @property
-    def area(self) -> tuple[slice, slice]:
-        """Rows and columns of the window."""
-        return slice(self.top, self.bottom), slice(self.left, self.right)
+    def area(self) -> Area:
+        """What the network sees."""
+        return slice(self.rows.first, self.rows.last), slice(self.columns.first, self.columns.last)
 
     @property
-    def core(self) -> tuple[slice, slice]:
-        """Rows and columns of the core, in the picture."""
-        return slice(self.core_top, self.core_bottom), slice(self.core_left, self.core_right)
-
-    @property
-    def core_inside(self) -> tuple[slice, slice]:
-        """Rows and columns of the core, in the window."""
+    def reach(self) -> Area:
+        """Where the result of the window counts."""
         return (
-            slice(self.core_top - self.top, self.core_bottom - self.top),
-            slice(self.core_left - self.left, self.core_right - self.left),
+            slice(self.rows.reach_first, self.rows.reach_last),
+            slice(self.columns.reach_first, self.columns.reach_last),
         )
 
 
-def cut_windows(height: int, width: int, scale: int) -> list[Window]:
+def cut_windows(height: int, width: int) -> list[Window]:
     """Returns windows of one size whose cores cover a picture without gap or overlap, row by row.
 
     One size, because the network's memory is reused only for inputs of the same size.
 
     Example:
-        >>> [window.area for window in cut_windows(100, 700, 1)]
-        [(slice(0, 100, None), slice(0, 544, None)), (slice(0, 100, None), slice(156, 700, None))]
+        >>> [window.area for window in cut_windows(100, 350)]
+        [(slice(0, 100, None), slice(0, 288, None)), (slice(0, 100, None), slice(62, 350, None))]
     """
-    rows, columns = _cut(height, scale), _cut(width, scale)
+    return [Window(rows, columns) for rows in _cut(height) for columns in _cut(width)]
+
+
+def _cut(length: int) -> list[Piece]:
+    size = min(length, CORE + 2 * OVERLAP)
+    count = 1 + max(0, -(-(length - size) // CORE))
+    starts = [(length - size) * k // max(1, count - 1) for k in range(count)]
+    borders = [0, *((start + before + size) // 2 for before, start in itertools.pairwise(starts)), length]
     return [
-        Window(top, bottom, left, right, core_top, core_bottom, core_left, core_right)
-        for top, bottom, core_top, core_bottom in rows
-        for left, right, core_left, core_right in columns
+        Piece(start, start + size, max(0, first - RAMP), min(length, last + RAMP), first, last)
+        for start, (first, last) in zip(starts, itertools.pairwise(borders), strict=True)
     ]
 
 
-def _cut(length: int, scale: int) -> list[tuple[int, int, int, int]]:
-    """Returns first, last, first of the core and last of the core of evenly placed pieces; limits are even numbers."""
-    size = min(length, (CORE + 2 * OVERLAP) * scale)
-    count = 1 + max(0, -(-(length - size) // (CORE * scale)))
-    starts = [2 * ((length - size) * k // max(1, count - 1) // 2) for k in range(count)]
-    # The last piece ends with the picture, though its start may then be odd.
-    starts[-1] = length - size
-    borders = [0, *((start + before + size) // 2 for before, start in itertools.pairwise(starts)), length]
-    cores = itertools.pairwise(borders)
-    return [(start, start + size, first, last) for start, (first, last) in zip(starts, cores, strict=True)]
+def whole_window(height: int, width: int) -> Window:
+    """Returns the window that is the whole picture."""
+    return Window(Piece(0, height, 0, height, 0, height), Piece(0, width, 0, width, 0, width))
 
 
-def fade(window: Window, height: int, width: int) -> NDArray[np.float32]:
-    """Returns the weight (H, W) of a window's result: 1 in the middle, falling to 0 around edges with a neighbour.
+def fade(piece: Piece, length: int, scale: int) -> NDArray[np.float32]:
+    """Returns the weight of a piece's result along its reach, at full scale: 1 inside, falling beside neighbours.
 
-    The weights of all windows add up to nearly 1 at every pixel; :func:`fade_sums` gives what they add up to.
+    Two neighbours share a border of cores, and their weights add up to 1 at every pixel.
+
+    Args:
+        piece: A stretch of the side.
+        length: The whole side at full scale.
+        scale: How many pixels at full scale one of the piece's is.
     """
-    rows = _ramp(window.top, window.bottom, window.core_top, window.core_bottom, height)
-    columns = _ramp(window.left, window.right, window.core_left, window.core_right, width)
-    return np.asarray(rows[:, None] * columns[None, :], np.float32)
-
-
-def fade_sums(windows: Sequence[Window], height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns per row and per column what the weights of all windows add up to; their product holds for a pixel."""
-    rows, columns = np.zeros(height), np.zeros(width)
-    for top, bottom, core_top, core_bottom in {(w.top, w.bottom, w.core_top, w.core_bottom) for w in windows}:
-        rows[top:bottom] += _ramp(top, bottom, core_top, core_bottom, height)
-    for left, right, core_left, core_right in {(w.left, w.right, w.core_left, w.core_right) for w in windows}:
-        columns[left:right] += _ramp(left, right, core_left, core_right, width)
-    return rows.astype(np.float32), columns.astype(np.float32)
-
-
-def _ramp(first: int, last: int, core_first: int, core_last: int, length: int) -> NDArray[np.float64]:
-    """Returns the weight along one side; two neighbours share a border of cores, and their ramps add up to 1 there."""
-    position = np.arange(first, last) + 0.5
+    first, last = piece.reach_first * scale, min(piece.reach_last * scale, length)
+    position = (np.arange(first, last) + 0.5) / scale
     weight = np.ones(last - first)
-    # The outermost quarter of the overlap is left out: there the network saw least of the surroundings.
-    if first > 0:
-        weight = np.minimum(weight, np.clip(0.5 + (position - core_first) / (1.5 * (core_first - first)), 0, 1))
-    if last < length:
-        weight = np.minimum(weight, np.clip(0.5 - (position - core_last) / (1.5 * (last - core_last)), 0, 1))
-    return weight
+    if piece.core_first > 0:
+        weight = np.minimum(weight, np.clip(0.5 + (position - piece.core_first) / (2 * RAMP), 0, 1))
+    if piece.core_last * scale < length:
+        weight = np.minimum(weight, np.clip(0.5 - (position - piece.core_last) / (2 * RAMP), 0, 1))
+    return weight.astype(np.float32)
 
 
-def rank_sharpness(stack: Sequence[NDArray[np.float32]] | FrameSpool) -> NDArray[np.float32]:
-    """Returns the sharpness of each frame in blocks: (frames, rows of blocks, columns of blocks)."""
-    if isinstance(stack, FrameSpool):
-        return np.stack(stack.measures)
-    return np.stack([block_sharpness(frame) for frame in stack])
+def block_sharpness(reduced: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the mean squared Laplacian of each block, of brightness smoothed a little against noise.
 
-
-def block_sharpness(frame: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns the mean squared Laplacian of each block, of brightness smoothed a little against noise."""
-    brightness = frame if frame.ndim == 2 else frame.mean(axis=2)
-    smooth = cv2.GaussianBlur(brightness, (0, 0), 1.0)
-    energy = np.square(cv2.Laplacian(smooth, cv2.CV_32F, ksize=3))
-    size = (max(1, -(-frame.shape[1] // BLOCK)), max(1, -(-frame.shape[0] // BLOCK)))
-    return np.asarray(cv2.resize(energy, size, interpolation=cv2.INTER_AREA), np.float32)
-
-
-def choose_frames(sharpness: NDArray[np.float32] | None, window: Window, count: int) -> list[int]:
-    """Returns the frames that the network sees in a window: all of a short stack, else the sharpest, in stack order.
-
-    One after the other the frame that adds most to what is sharp already: a frame counts for a block as far as it comes
-    near the sharpest frame of that block, and frames that only repeat others add nothing.
+    Args:
+        reduced: a frame (H, W[, 3]) at the scale at which focus is decided.
     """
-    if sharpness is None:
+    brightness = reduced if reduced.ndim == 2 else cv2.cvtColor(reduced, cv2.COLOR_RGB2GRAY)
+    smooth = cv2.GaussianBlur(brightness, (0, 0), 1.0)
+    energy = cv2.Laplacian(smooth, cv2.CV_32F, ksize=3)
+    np.square(energy, out=energy)
+    height, width = energy.shape
+    padded = cv2.copyMakeBorder(energy, 0, -height % BLOCK, 0, -width % BLOCK, cv2.BORDER_REPLICATE)
+    size = (padded.shape[1] // BLOCK, padded.shape[0] // BLOCK)
+    return np.asarray(cv2.resize(padded, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def choose_frames(sharpness: NDArray[np.float32], window: Window, expected: Sequence[int] | None = None) -> list[int]:
+    """Returns the frames that the network sees in a window, in stack order: 2 to MOST_FRAMES of them.
+
+    First those that are `expected` to win somewhere in it, then one after the other the frame that adds most to what
+    is sharp already: a frame counts for a block as far as it comes near the sharpest frame of that block, and frames
+    that only repeat others add nothing. It ends when the next frame would not be worthwhile.
+
+    Args:
+        sharpness: (frames, rows of blocks, columns of blocks), from :func:`block_sharpness`.
+        window: Where.
+        expected: Frames that matter for another reason, most important first.
+    """
+    count = len(sharpness)
+    if count <= 2:
         return list(range(count))
-    rows = slice(window.top // BLOCK, -(-window.bottom // BLOCK))
-    columns = slice(window.left // BLOCK, -(-window.right // BLOCK))
+    rows, columns = (slice(side.start // BLOCK, -(-side.stop // BLOCK)) for side in window.area)
     part = sharpness[:, rows, columns].reshape(count, -1)
-    nearness = (part / (part.max(axis=0, keepdims=True) + 1e-12)) ** 2
-    # A little for a frame's own sharpness, which decides once all blocks are covered.
-    own = 0.001 * nearness.sum(axis=1)
-    covered = np.zeros(nearness.shape[1], np.float32)
-    best: list[int] = []
-    for _ in range(MOST_FRAMES):
-        gained = np.maximum(nearness, covered).sum(axis=1) + own
+    highest = part.max(axis=0, keepdims=True)
+    # Blocks in which even the sharpest frame shows no more than noise cannot ask for a frame.
+    texture = np.square(highest / (highest + NOISE_ENERGY))
+    nearness = texture * np.square(part / (highest + 1e-12))
+    worthwhile = WORTHWHILE * float(texture.sum())
+    best = list(expected or [])[:MOST_FRAMES]
+    covered = nearness[best].max(axis=0) if best else np.zeros(nearness.shape[1], np.float32)
+    while len(best) < min(count, MOST_FRAMES):
+        gained = np.maximum(nearness - covered, 0).sum(axis=1)
         gained[best] = -1
-        best.append(int(np.argmax(gained)))
-        covered = np.maximum(covered, nearness[best[-1]])
+        following = int(np.argmax(gained))
+        if len(best) >= 2 and gained[following] < worthwhile:
+            break
+        best.append(following)
+        covered = np.maximum(covered, nearness[following])
     return sorted(best)
+
+
+def crop_under(context: NDArray[Any], window: Window, height: int, width: int) -> NDArray[Any]:
+    """Returns the part of a reduced map (h, w) under a window of the picture (height, width)."""
+    rows, columns = (
+        slice(
+            int(side.start * small / length),
+            max(int(side.start * small / length) + 1, round(side.stop * small / length)),
+        )
+        for side, small, length in zip(window.area, context.shape, (height, width), strict=True)
+    )
+    return context[rows, columns]
+
+
+def average_under(
+    context: NDArray[np.float32], windows: Sequence[Window], height: int, width: int
+) -> NDArray[np.float32]:
+    """Returns what reduced maps say under each window, in as few pixels as settling has at its coarsest.
+
+    Args:
+        context: (frames, h, w), maps of the whole picture.
+        windows: Windows of one size.
+        height: Of the picture in which the windows lie.
+        width: Of the same.
+
+    Returns:
+        (windows, frames, rows, columns): means over equal parts of each window.
+    """
+    rows, columns = mean_matrices(windows, context.shape[1:], (height, width))
+    # Frame by frame: in one product of all frames, rounding would depend on the place of a frame in the stack.
+    each = [np.einsum("rph,hw,cqw->rcpq", rows, own, columns, optimize=True) for own in context]
+    under = np.stack(each, axis=2)
+    return np.asarray(under.reshape(len(windows), len(context), *under.shape[3:]), np.float32)
+
+
+def mean_matrices(
+    windows: Sequence[Window], reduced: tuple[int, ...], size: tuple[int, int]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Returns the matrices that average a reduced map (h, w) over equal parts of each window, along rows and columns.
+
+    Args:
+        windows: All windows of a picture of this size.
+        reduced: Height and width of the map.
+        size: Of the picture in which the windows lie.
+
+    Returns:
+        (rows of windows, parts, h) and (columns of windows, parts, w).
+    """
+    pieces = list(dict.fromkeys(window.rows for window in windows)), list(dict.fromkeys(w.columns for w in windows))
+    rows, columns = (
+        np.stack([_mean_matrix(piece, small / length, small) for piece in own])
+        for own, small, length in zip(pieces, reduced, size, strict=True)
+    )
+    return rows, columns
+
+
+def _mean_matrix(piece: Piece, factor: float, length: int) -> NDArray[np.float32]:
+    """Returns the matrix (parts, length) that takes means over equal parts of a piece of a side reduced by a factor."""
+    parts = -(-(piece.last - piece.first) // 2**SETTLING_LEVELS)
+    borders = np.linspace(piece.first, piece.last, parts + 1) * factor
+    pixels = np.arange(length)
+    covered = np.minimum(borders[1:, None], pixels + 1) - np.maximum(borders[:-1, None], pixels)
+    covered = np.maximum(covered, 0)
+    return np.asarray(covered / covered.sum(axis=1, keepdims=True), np.float32)

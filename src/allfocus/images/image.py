@@ -72,8 +72,8 @@ class Image:
 
     @property
     def valid(self) -> NDArray[np.bool_] | None:
-        """Where the picture shows something: True where alpha is above 0; None when that is everywhere."""
-        return None if self.alpha is None else self.alpha > 0
+        """Where the picture shows something: True where alpha is one half or more; None when that is everywhere."""
+        return None if self.alpha is None else self.alpha >= 0.5
 
     @property
     def height(self) -> int:

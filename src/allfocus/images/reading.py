@@ -8,18 +8,18 @@ import glob
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixels
+from allfocus.images.conversion import image_of
+from allfocus.images.decoded import Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
-from allfocus.images.exif import mark_as_upright, read_orientation
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 
 Result = TypeVar("Result")
@@ -103,7 +103,7 @@ def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int =
 def decode_picture(file: BinaryIO, path: Path, *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
     """The same as :func:`read_image` from an open file; ``path`` is only the name it goes by."""
     kind = _require_format(file, path)
-    return _guarded(path, lambda: _as_image(kind.decode(file, page, max_pixels), path))
+    return _guarded(path, lambda: image_of(kind.decode(file, page, max_pixels), path))
 
 
 def read_headers(file: BinaryIO, path: Path) -> list[FrameFile]:
@@ -156,7 +156,7 @@ class StackReader:
         self.frames = tuple(frames)
         self._max_pixels = max_pixels
         self._kept: tuple[int, Image] | None = None
-        self._first: Image | None = None
+        self._first: tuple[int, Image] | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -205,24 +205,58 @@ class StackReader:
         image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
         _require_promise(frame, image)
         self._kept = (index, image)
-        if index == 0:
-            nothing = np.zeros((1, 1), np.float32)
-            self._first = replace(image, pixels=nothing, alpha=None, notices=())
+        # Not always frame 0: that one may be damaged and left out.
+        if self._first is None or index < self._first[0]:
+            self._first = (index, _without_pixels(image))
         return image
+
+    def describe(self, index: int) -> Image:
+        """What the file of a frame says besides its pixels; they are left out, but may have to be decoded for it.
+
+        Args:
+            index: From 0.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        if self._first is not None and self._first[0] == index:
+            return self._first[1]
+        return _without_pixels(self.read(index))
 
     def release(self) -> None:
         """Lets go of the frame that was read last."""
         self._kept = None
 
-    def result_image(self, pixels: NDArray[np.float32], *, alpha: NDArray[np.float32] | None = None) -> Image:
-        """A picture made from the stack, with the metadata of the first frame and the largest bit depth.
+    def result_image(
+        self, pixels: NDArray[np.float32], *, alpha: NDArray[np.float32] | None = None, frame: int = 0
+    ) -> Image:
+        """A picture made from the stack, with the metadata of one frame and the largest bit depth.
 
         Args:
             pixels: ``(H, W, 3)`` or ``(H, W)``, 0..1, of any size.
             alpha: ``(H, W)`` in 0..1, or None when it is opaque everywhere.
+            frame: Index of the frame whose metadata it gets.
         """
-        first = self._first or self.read(0)
-        return replace(first, notices=(), pixels=pixels, alpha=alpha, bit_depth=self.bit_depth, path=None, page=None)
+        described = self.describe(frame)
+        return replace(described, pixels=pixels, alpha=alpha, bit_depth=self.bit_depth, path=None, page=None)
+
+
+def too_few_frames(kept: Sequence[str], left_out: Mapping[str, str]) -> InputError:
+    """The error for a stack of which fewer than two frames can be used.
+
+    Args:
+        kept: Names of the frames that can be used.
+        left_out: Names of those that cannot, with the reason.
+
+    Example:
+        >>> print(too_few_frames(["a.png"], {"b.png": "is damaged"}))
+        of 2 frames only a.png can be used, and a stack needs two; left out: b.png: is damaged
+    """
+    shown = [reason if name in reason else f"{name}: {reason}" for name, reason in list(left_out.items())[:2]]
+    more = f"; and {len(left_out) - 2} more" if len(left_out) > 2 else ""
+    usable = f"only {kept[0]} can be used" if kept else "none can be used"
+    total = len(kept) + len(left_out)
+    return InputError(f"of {total} frames {usable}, and a stack needs two; left out: {'; '.join(shown)}{more}")
 
 
 def open_stack(
@@ -254,6 +288,7 @@ def open_stack(
         (['frame9.png', 'frame10.png'], (4, 6), 1, 16, 6)
     """
     kept: list[FrameFile] = []
+    left_out: dict[str, str] = {}
 
     def check(name: str, action: Callable[[], Result]) -> Result | None:
         try:
@@ -261,6 +296,7 @@ def open_stack(
         except InputError as error:
             if on_bad_frame is None:
                 raise
+            left_out[name] = str(error)
             on_bad_frame(name, error)
             return None
 
@@ -273,6 +309,8 @@ def open_stack(
     for path in list_files(paths):
         for frame in check(path.name, lambda path=path: _frames_of(path)) or []:  # type: ignore[misc]
             check(frame.name, lambda frame=frame: accept(frame))  # type: ignore[misc]
+    if left_out and len(kept) < 2:
+        raise too_few_frames([frame.name for frame in kept], left_out)
     return StackReader(kept, max_pixels=max_pixels)
 
 
@@ -390,83 +428,5 @@ def _require_promise(frame: FrameFile, image: Image) -> None:
         )
 
 
-def _as_image(decoded: DecodedPicture, path: Path) -> Image:
-    orientation = read_orientation(decoded.exif) if decoded.orientation is None else decoded.orientation
-    pixels, bit_depth = _to_unit_range(decoded.samples, decoded.white)
-    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied)
-    resolution = decoded.resolution
-    if resolution and orientation >= 5:
-        resolution = (resolution[1], resolution[0])
-    return Image(
-        pixels=np.ascontiguousarray(turn_upright(pixels, orientation)),
-        bit_depth=bit_depth,
-        icc_profile=decoded.icc_profile,
-        exif=mark_as_upright(decoded.exif) if decoded.exif else None,
-        path=path,
-        page=decoded.page,
-        notices=decoded.notices,
-        alpha=None if alpha is None else np.ascontiguousarray(turn_upright(alpha, orientation)),
-        resolution=resolution,
-    )
-
-
-def _split_alpha(
-    values: NDArray[np.float32], *, premultiplied: bool
-) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    channels = 1 if values.ndim == 2 else values.shape[2]
-    if channels in (1, 3):
-        return values, None
-    if channels not in (2, 4):
-        raise InputError(f"it has {channels} channels; grey, RGB, and either with alpha can be read")
-    colour, alpha = values[:, :, : channels - 1], values[:, :, channels - 1]
-    if bool((alpha == 1).all()):
-        return (colour[:, :, 0] if channels == 2 else colour), None
-    if premultiplied:
-        colour = np.clip(colour / np.where(alpha > 0, alpha, 1)[:, :, None], 0, 1)
-    return (colour[:, :, 0] if channels == 2 else colour), alpha
-
-
-def _to_unit_range(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.float32], int]:
-    if samples.dtype in (np.uint8, np.uint16):
-        bit_depth = samples.dtype.itemsize * 8
-        # In one pass, so that a large picture is not held three times.
-        scaled: NDArray[np.float32] = np.divide(samples, np.float32(white or 2**bit_depth - 1), dtype=np.float32)
-        return scaled, bit_depth
-    if samples.dtype.kind == "f":
-        _require_unit_range(samples)
-        return samples.astype(np.float32), 32
-    raise InputError(f"its samples are {samples.dtype}; 8 and 16 bits without sign and floating point can be read")
-
-
-def _require_unit_range(samples: NDArray[Any]) -> None:
-    low, high = float(np.min(samples)), float(np.max(samples))
-    if low >= 0 and high <= 1:
-        return
-    finite = np.isfinite(samples)
-    if not finite.all():
-        place = tuple(int(axis) for axis in np.argwhere(~finite)[0])
-        channel = f", channel {place[2]}" if len(place) > 2 else ""
-        raise InputError(
-            f"the value at row {place[0]}, column {place[1]}{channel} is {samples[place]}; "
-            f"replace the {int((~finite).sum())} values that are not finite"
-        )
-    raise InputError(
-        f"its floating point values run from {low:g} to {high:g}; "
-        "scale all frames to 0..1 by the same factor, or save them with 16 bits"
-    )
-
-
-def turn_upright(pixels: NDArray[np.float32], orientation: int) -> NDArray[np.float32]:
-    """The picture as it should be seen, for an EXIF orientation of 1 (upright already) to 8.
-
-    Example:
-        >>> turn_upright(np.array([[1, 2, 3]], np.float32), 6)[:, 0]
-        array([1., 2., 3.], dtype=float32)
-    """
-    if orientation >= 5:  # 5 to 8 are stored with rows and columns exchanged
-        pixels = np.swapaxes(pixels, 0, 1)
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    return pixels
+def _without_pixels(image: Image) -> Image:
+    return replace(image, pixels=np.zeros((1, 1), np.float32), alpha=None, notices=())

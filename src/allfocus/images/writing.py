@@ -30,7 +30,7 @@ from allfocus.images.image import Image
 
 Samples = NDArray[Any]
 Compression = str | int | None
-"""How hard to pack: a level 0 to 9 (PNG), or "none", "deflate" or "lzw" (TIFF); None leaves it to the format."""
+"""How to pack: a level 0 to 9 (PNG), or "none", "deflate", "lzw" or "zstd" (TIFF); None leaves it to the format."""
 
 METRES_PER_INCH = 0.0254
 ROWS_AT_ONCE = 256
@@ -61,7 +61,8 @@ def write_image(
         bit_depth: 8 or 16 (TIFF also 32, floating point); None keeps that of the picture as far as the format can:
             JPEG and WebP have 8 bits, PNG has 16 at most.
         quality: Of JPEG (always with full colour resolution) and WebP (lossless at 100), 1 to 100.
-        compression: Of PNG a level from 0 (fast) to 9 (small); of TIFF "none", "deflate" or "lzw". Lossless, all.
+        compression: Of PNG a level from 0 (fast) to 9 (small); of TIFF "none", "deflate", "lzw" or
+            "zstd" (small and fast, but not every program reads it). Lossless, all.
         history: A sentence for the EXIF history, such as "fused by allfocus 1.0 from 12 frames"; None leaves EXIF as
             it is.
         software: For the software entry of EXIF, when there is a history to write.
@@ -126,6 +127,7 @@ def check_output(
     picture: bool = True,
     bit_depth: int | None = None,
     quality: int = 95,
+    compression: Compression = None,
 ) -> None:
     """Raise OutputError when a file could not be written there: meant to be asked before the long work begins.
 
@@ -135,6 +137,7 @@ def check_output(
         picture: Whether the ending must be that of a picture format that can be written.
         bit_depth: Bits per channel that the format must be able to hold; None takes any.
         quality: Of JPEG and WebP, 1 to 100.
+        compression: Of PNG or TIFF, which the format must know; see :func:`write_image`.
     """
     path = Path(path)
     # os.path instead of Path: it answers "no" where permissions forbid to look, and the folder is checked below.
@@ -144,7 +147,7 @@ def check_output(
         raise OutputError(f"{path}: cannot tell the format from the ending; use one of {', '.join(ENCODERS)}")
     if picture:
         kind = ENCODERS[path.suffix.lower()]
-        _check_options(path, kind, quality, None)
+        _check_options(path, kind, quality, compression)
         _check_bit_depth(path, kind, bit_depth)
     if not os.path.isdir(path.parent):
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
@@ -396,7 +399,7 @@ def _add_to_tiff(file: BinaryIO, extra: Directory) -> None:
 LARGEST_CLASSIC_TIFF = 2**32 - 2**26
 """Bytes of pixels; compression seldom makes them more, and the rest is left for that and for metadata."""
 
-TIFF_COMPRESSIONS: dict[str, str | None] = {"none": None, "deflate": "zlib", "lzw": "lzw"}
+TIFF_COMPRESSIONS: dict[str, str | None] = {"none": None, "deflate": "zlib", "lzw": "lzw", "zstd": "zstd"}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from allfocus.errors import InputError, OutputError
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.tiling import FrameSpool, from_levels, reduce_frame, to_levels
 
 EVERYTHING = (slice(None), slice(None))
 
@@ -95,6 +95,100 @@ def test_what_is_measured_is_kept_beside_the_frames():
         np.testing.assert_allclose(spool.measures, [[0.2] * 3, [0.6] * 3], atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(31, 41, 3), (30, 41)])
+@pytest.mark.parametrize("bit_depth", [8, 16, 32])
+def test_reduced_frames_are_kept_beside_the_frames_and_measured(bit_depth, shape):
+    frames = [random_frame(bit_depth, shape, seed) for seed in range(3)]
+    with FrameSpool(bit_depth=bit_depth, measure=lambda reduced: reduced, scale=lambda height, width: 2) as spool:
+        for frame in frames:
+            spool.append(frame)
+        assert spool.reduction == 2
+        for index, frame in enumerate(frames):
+            expected = reduce_frame(frame, 2)
+            found = spool.reduced[index][EVERYTHING]
+            assert found.shape == expected.shape == (-(-shape[0] // 2), 21, *shape[2:])
+            rounding = 0 if bit_depth == 32 else 0.5 / (2**bit_depth - 1)
+            np.testing.assert_allclose(found, expected, atol=rounding + 1e-6)
+            np.testing.assert_array_equal(spool.measures[index], found)
+            np.testing.assert_array_equal(spool[index][EVERYTHING], frame)
+
+
+def test_the_scale_is_asked_once_with_the_size_of_the_first_frame():
+    asked = []
+
+    def scale(*size):
+        asked.append(size)
+        return 1
+
+    with FrameSpool(bit_depth=8, scale=scale) as spool:
+        for seed in range(3):
+            spool.append(random_frame(8, (30, 41, 3), seed))
+        assert asked == [(30, 41)]
+        assert spool.reduction == 1
+        # At scale 1 there is no second copy.
+        assert spool.reduced == list(spool)
+        assert os.fstat(spool._file.fileno()).st_size <= 3 * 4096
+
+
+def test_masks_come_back_in_parts():
+    masks = [np.random.default_rng(seed).random((30, 41)) > 0.5 for seed in range(2)]
+    area = (slice(3, 20), slice(7, 40))
+    with FrameSpool(bit_depth=8) as spool:
+        for index, mask in enumerate(masks):
+            spool.append(random_frame(8, (30, 41, 3), index), valid=mask)
+        spool.append(random_frame(8, (30, 41, 3), 9))
+        assert spool.valid is not None
+        assert len(spool.valid) == 3
+        for found, mask in zip(spool.valid, [*masks, np.ones((30, 41), bool)], strict=True):
+            assert found[area].dtype == bool
+            np.testing.assert_array_equal(found[area], mask[area])
+            np.testing.assert_array_equal(found[EVERYTHING], mask)
+        # A mask does not shift the frames that come after it.
+        np.testing.assert_array_equal(spool[2][EVERYTHING], random_frame(8, (30, 41, 3), 9))
+
+
+def test_masks_that_hide_nothing_are_none():
+    with FrameSpool(bit_depth=8) as spool:
+        assert spool.valid is None
+        spool.append(random_frame(8, (30, 41, 3)), valid=np.ones((30, 41), bool))
+        spool.append(random_frame(8, (30, 41, 3)))
+        assert spool.valid is None
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+@pytest.mark.parametrize("size", [(8, 12), (7, 12), (8, 11), (7, 11), (1, 1), (1, 6)])
+@pytest.mark.parametrize("scale", [1, 2, 4])
+def test_a_reduced_pixel_is_the_mean_of_its_square_and_odd_sides_repeat_their_last(size, channels, scale):
+    frame = np.random.default_rng(0).random((*size, *channels), dtype=np.float32)
+    padded = [np.minimum(np.arange(-(-length // scale) * scale), length - 1) for length in size]
+    spread = frame[np.ix_(*padded)].astype(np.float64)
+    shape = (len(padded[0]) // scale, scale, len(padded[1]) // scale, scale, *channels)
+    np.testing.assert_allclose(reduce_frame(frame, scale), spread.reshape(shape).mean(axis=(1, 3)), atol=1e-6)
+
+
+def test_reducing_keeps_the_type_and_rounds():
+    levels = np.array([[0, 1, 255], [1, 1, 254]], np.uint8)
+    reduced = reduce_frame(levels, 2)
+    assert reduced.dtype == np.uint8
+    assert reduced.tolist() in ([[1, 254]], [[1, 255]])
+    assert reduce_frame(levels, 1) is levels
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_levels_and_values_are_each_others_inverse(kind):
+    levels = np.arange(np.iinfo(kind).max + 1).astype(kind).reshape(16, -1)
+    values = from_levels(levels)
+    assert values.dtype == np.float32
+    assert (values.min(), values.max()) == (0, 1)
+    np.testing.assert_array_equal(to_levels(values, np.dtype(kind)), levels)
+
+
+def test_floating_point_is_kept_as_it_is():
+    frame = random_frame(32, (4, 5))
+    assert to_levels(frame, np.dtype(np.float32)) is frame
+    assert from_levels(frame) is frame
+
+
 @pytest.mark.parametrize("shape", [(30, 42, 3), (42, 30, 3), (30, 41), (30, 41, 1)])
 def test_another_shape_is_refused_with_both_shapes_and_the_spool_stays_usable(shape):
     with FrameSpool(bit_depth=8) as spool:
@@ -135,7 +229,7 @@ def test_nothing_is_left_after_an_error(temporary_folder):
 SPOOL_AND_WAIT = """
 import time
 import numpy as np
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.tiling import FrameSpool, from_levels, reduce_frame, to_levels
 spool = FrameSpool(bit_depth=16)
 spool.append(np.full((200, 200, 3), 0.5, np.float32))
 print(spool[0][0:1, 0:1].shape, flush=True)

@@ -395,3 +395,21 @@ def test_the_new_file_has_ordinary_permissions(tmp_path, pixels):
     (tmp_path / "ordinary").write_text("")
     path = write_image(pixels, tmp_path / "a.png")
     assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("name", "compression", "words"),
+    [("a.png", "lzw", "0, 1, 2"), ("a.png", 10, "0, 1, 2"), ("a.tif", 6, "zstd"), ("a.jpg", "none", "use quality")],
+)
+def test_a_compression_that_the_format_does_not_know_is_refused_before_the_work(tmp_path, name, compression, words):
+    with pytest.raises(OutputError, match=words):
+        check_output(tmp_path / name, compression=compression)
+    check_output(tmp_path / "b.tif", compression="zstd")
+
+
+@pytest.mark.parametrize("compression", ["none", "lzw", "deflate", "zstd"])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_no_compression_of_tiff_loses_anything(tmp_path, pixels, compression, bits):
+    image = Image(pixels, bit_depth=bits)
+    path = write_image(image, tmp_path / "a.tif", compression=compression)
+    np.testing.assert_array_equal(to_integers(read_image(path).pixels, bits), to_integers(pixels, bits))

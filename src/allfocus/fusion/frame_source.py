@@ -1,0 +1,155 @@
+"""Where fusion takes pixels from: frames in memory, on disk, or anywhere that can read a part of a frame.
+
+Focus of large pictures is decided at half scale, so a source gives parts of frames at both scales.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.fusion.windows import Area, block_sharpness
+from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
+
+LARGEST_FULL_SCALE = 4_500_000
+"""Pictures with more pixels are decided at half scale: lenses seldom resolve single pixels there, at a quarter of the
+cost."""
+
+
+def decision_scale(height: int, width: int) -> int:
+    """Returns by how much a picture of this size is reduced before focus is decided: 1 or 2.
+
+    Example:
+        >>> decision_scale(1000, 1500), decision_scale(4000, 6000)
+        (1, 2)
+    """
+    return 1 if height * width <= LARGEST_FULL_SCALE else 2
+
+
+def open_spool(bit_depth: int) -> FrameSpool:
+    """Returns an empty spool for frames of this bit depth that holds all that fusion wants of them.
+
+    Example:
+        >>> with open_spool(8) as spool:
+        ...     spool.append(np.zeros((2400, 2000), np.float32))
+        ...     spool.reduced[0].shape
+        (1200, 1000)
+    """
+    return FrameSpool(bit_depth=bit_depth, measure=block_sharpness, scale=decision_scale)
+
+
+class FrameSource(Protocol):
+    """A stack of frames that can be read in parts; float32 in 0..1."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each frame: (H, W) or (H, W, 3)."""
+
+    def __len__(self) -> int:
+        """How many frames there are."""
+
+    def read(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame at full scale."""
+
+    def read_levels(self, index: int, area: Area) -> NDArray[Any]:
+        """Returns an area of a frame at full scale as it is held: uint8, uint16, or float32 in 0..1."""
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame at the scale at which focus is decided; the area is given at that scale."""
+
+    def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
+        """Returns where a frame has pixels (full scale), or None if it has them everywhere in the stack."""
+
+    def sharpness(self) -> NDArray[np.float32]:
+        """Returns the sharpness of each frame in blocks; see :func:`allfocus.fusion.windows.block_sharpness`."""
+
+
+class MemorySource:
+    """Frames that are arrays in memory."""
+
+    def __init__(self, frames: Sequence[NDArray[np.float32]], valid: Sequence[Mask] | None = None) -> None:
+        self._frames = frames
+        self._valid = valid
+        self.shape = frames[0].shape
+        scale = decision_scale(*self.shape[:2])
+        self._reduced = frames if scale == 1 else [reduce_frame(frame, scale) for frame in frames]
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def read(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame at full scale."""
+        return self._frames[index][area]
+
+    def read_levels(self, index: int, area: Area) -> NDArray[Any]:
+        """Returns an area of a frame at full scale, float32."""
+        return self._frames[index][area]
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame at the scale at which focus is decided."""
+        return self._reduced[index][area]
+
+    def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
+        """Returns where a frame has pixels, or None if all frames have them everywhere."""
+        return None if self._valid is None else np.asarray(self._valid[index][area], bool)
+
+    def sharpness(self) -> NDArray[np.float32]:
+        """Returns the sharpness of each frame in blocks."""
+        return np.stack([block_sharpness(np.ascontiguousarray(frame)) for frame in self._reduced])
+
+
+class SpoolSource:
+    """Frames in a :class:`FrameSpool` that :func:`open_spool` made."""
+
+    def __init__(self, spool: FrameSpool) -> None:
+        self._spool = spool
+        self.shape = spool[0].shape
+        height, width = self.shape[:2]
+        if spool.reduction != decision_scale(height, width):
+            raise ValueError("the spool was not made by open_spool")
+
+    def __len__(self) -> int:
+        return len(self._spool)
+
+    def read(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame at full scale."""
+        return self._spool[index][area]
+
+    def read_levels(self, index: int, area: Area) -> NDArray[Any]:
+        """Returns an area of a frame at full scale as it is held."""
+        return self._spool[index].read_levels(area)
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame at the scale at which focus is decided."""
+        return self._spool.reduced[index][area]
+
+    def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
+        """Returns where a frame has pixels, or None if all frames have them everywhere."""
+        return None if self._spool.valid is None else self._spool.valid[index][area]
+
+    def sharpness(self) -> NDArray[np.float32]:
+        """Returns the sharpness of each frame in blocks."""
+        return np.stack(self._spool.measures)
+
+
+def read_whole_reduced(source: FrameSource, index: int, factor: int) -> NDArray[np.float32]:
+    """Returns a whole frame, reduced by `factor` beyond the scale at which focus is decided."""
+    own = getattr(source, "read_whole", None)
+    if own is not None:  # planes that fit into no memory were reduced in parts beforehand
+        return np.asarray(own(index, factor), np.float32)
+    everything = (slice(None), slice(None))
+    frame = source.read_reduced(index, everything)
+    while factor > 1:
+        frame = reduce_frame(np.ascontiguousarray(frame), 2)
+        factor //= 2
+    return frame
+
+
+def enlarge(part: NDArray[np.float32], scale: int) -> NDArray[np.float32]:
+    """Returns a map (h, w) at full scale, linearly between its values."""
+    if scale == 1:
+        return part
+    size = (part.shape[1] * scale, part.shape[0] * scale)
+    return np.asarray(cv2.resize(part, size, interpolation=cv2.INTER_LINEAR), np.float32)

@@ -1,0 +1,103 @@
+"""Samples as a file stores them -> a picture as the library wants it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.errors import InputError
+from allfocus.images.decoded import DecodedPicture
+from allfocus.images.exif import mark_as_upright, read_orientation
+from allfocus.images.image import Image
+
+
+def image_of(decoded: DecodedPicture, path: Path) -> Image:
+    """The picture that samples stand for: float32 in 0..1, upright, alpha apart, with the metadata of the file.
+
+    Args:
+        decoded: What a decoder gave.
+        path: The file, for the name of the picture.
+
+    Raises:
+        InputError: the samples are of a type or range that stands for no brightness.
+    """
+    orientation = read_orientation(decoded.exif) if decoded.orientation is None else decoded.orientation
+    pixels, bit_depth = _to_unit_range(decoded.samples, decoded.white)
+    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied)
+    resolution = decoded.resolution
+    if resolution and orientation >= 5:
+        resolution = (resolution[1], resolution[0])
+    return Image(
+        pixels=np.ascontiguousarray(turn_upright(pixels, orientation)),
+        bit_depth=bit_depth,
+        icc_profile=decoded.icc_profile,
+        exif=mark_as_upright(decoded.exif) if decoded.exif else None,
+        path=path,
+        page=decoded.page,
+        notices=decoded.notices,
+        alpha=None if alpha is None else np.ascontiguousarray(turn_upright(alpha, orientation)),
+        resolution=resolution,
+    )
+
+
+def _split_alpha(
+    values: NDArray[np.float32], *, premultiplied: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    channels = 1 if values.ndim == 2 else values.shape[2]
+    if channels in (1, 3):
+        return values, None
+    if channels not in (2, 4):
+        raise InputError(f"it has {channels} channels; grey, RGB, and either with alpha can be read")
+    colour, alpha = values[:, :, : channels - 1], values[:, :, channels - 1]
+    if bool((alpha == 1).all()):
+        return (colour[:, :, 0] if channels == 2 else colour), None
+    if premultiplied:
+        colour = np.clip(colour / np.where(alpha > 0, alpha, 1)[:, :, None], 0, 1)
+    return (colour[:, :, 0] if channels == 2 else colour), alpha
+
+
+def _to_unit_range(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.float32], int]:
+    if samples.dtype in (np.uint8, np.uint16):
+        bit_depth = samples.dtype.itemsize * 8
+        # In one pass, so that a large picture is not held three times.
+        scaled: NDArray[np.float32] = np.divide(samples, np.float32(white or 2**bit_depth - 1), dtype=np.float32)
+        return scaled, bit_depth
+    if samples.dtype.kind == "f":
+        _require_unit_range(samples)
+        return samples.astype(np.float32), 32
+    raise InputError(f"its samples are {samples.dtype}; 8 and 16 bits without sign and floating point can be read")
+
+
+def _require_unit_range(samples: NDArray[Any]) -> None:
+    low, high = float(np.min(samples)), float(np.max(samples))
+    if low >= 0 and high <= 1:
+        return
+    finite = np.isfinite(samples)
+    if not finite.all():
+        place = tuple(int(axis) for axis in np.argwhere(~finite)[0])
+        channel = f", channel {place[2]}" if len(place) > 2 else ""
+        raise InputError(
+            f"the value at row {place[0]}, column {place[1]}{channel} is {samples[place]}; "
+            f"replace the {int((~finite).sum())} values that are not finite"
+        )
+    raise InputError(
+        f"its floating point values run from {low:g} to {high:g}; "
+        "scale all frames to 0..1 by the same factor, or save them with 16 bits"
+    )
+
+
+def turn_upright(pixels: NDArray[np.float32], orientation: int) -> NDArray[np.float32]:
+    """The picture as it should be seen, for an EXIF orientation of 1 (upright already) to 8.
+
+    Example:
+        >>> turn_upright(np.array([[1, 2, 3]], np.float32), 6)[:, 0]
+        array([1., 2., 3.], dtype=float32)
+    """
+    if orientation >= 5:  # 5 to 8 are stored with rows and columns exchanged
+        pixels = np.swapaxes(pixels, 0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return pixels
