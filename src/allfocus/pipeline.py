@@ -1,26 +1,30 @@
 """One stack from files to file: read -> align -> fuse -> write, with one frame at a time in memory."""
 
+import dataclasses
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
-from allfocus.errors import InputError
-from allfocus.fusion.methods import FusionResult, fuse, require_method
+from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.fusion.frame_source import decision_scale
+from allfocus.fusion.methods import FusionResult, fuse
+from allfocus.fusion.validity import covered_area
 from allfocus.fusion.windows import block_sharpness
+from allfocus.fusion_plan import AnyPath, FuseOptions, FusionPlan, Slab, choose_curve, plan_fusion
 from allfocus.images.image import Image
-from allfocus.images.reading import MAX_PIXELS, Paths, StackReader, open_stack
+from allfocus.images.reading import MAX_PIXELS, Paths
 from allfocus.images.tiling import FrameSpool
-from allfocus.images.writing import check_output, write_image
+from allfocus.images.transfer import Curve
+from allfocus.images.writing import Compression, write_image
+from allfocus.stack_frames import Job, Progress, prepare_frames
 from allfocus.version import __version__
 
-Progress = Callable[[str, int, int], None]
-"""Called with the step ("aligning", "reading", "fusing", "writing"), how much of it is done, and how much there is."""
+__all__ = ["Progress", "StackFusion", "decision_picture", "fuse_files"]
 
 
 @dataclass(frozen=True)
@@ -37,20 +41,37 @@ class StackFusion(FusionResult):
     """Time spent on each step."""
     notices: tuple[str, ...] = ()
     """Sentences about what was found and changed on the way."""
+    smooth_depth: NDArray[np.float32] | None = None
+    """The depth as it was written, (H, W): calm where there is no texture; None unless a depth map or a report was
+    asked for. ``depth`` is what the method said, pixel by pixel."""
+    covered: NDArray[np.bool_] | None = None
+    """Where at least one frame has a pixel, (H, W); None for everywhere."""
+    slabs: tuple[Path, ...] = ()
+    """The pictures of the slabs, in order."""
+    outputs: dict[str, Path] = field(default_factory=dict)
+    """Every other file that was written: "picture", and maps and report by the name of their option."""
+    settings: dict[str, object] = field(default_factory=dict)
+    """Every option with the value that was used; ``linear_light`` says whether light was blended."""
 
 
 def fuse_files(
     paths: Paths,
-    output: str | os.PathLike[str],
+    output: AnyPath,
     *,
     method: str = "ips",
     align: bool = True,
+    crop: bool = True,
     prefer: str | None = None,
     skip_bad: bool = False,
-    decision_map: str | os.PathLike[str] | None = None,
-    depth_map: str | os.PathLike[str] | None = None,
+    linear_light: bool | None = None,
+    decision_map: AnyPath | None = None,
+    depth_map: AnyPath | None = None,
+    confidence_map: AnyPath | None = None,
+    slabs: tuple[int, int] | None = None,
+    report: AnyPath | None = None,
     bit_depth: int | None = None,
     quality: int = 95,
+    compression: Compression = None,
     overwrite: bool = False,
     device: str = "auto",
     max_pixels: int = MAX_PIXELS,
@@ -61,19 +82,30 @@ def fuse_files(
 
     The output has the bit depth of the frames as far as its format allows, and the colour profile and EXIF of the
     first frame. Nothing is written before all that can be checked has been: the frames, the method, the output paths.
+    If the run fails, it leaves none of its files behind.
 
     Args:
-        paths: The frames: files, a folder, a pattern, or one multi-page TIFF.
+        paths: The frames: files, a folder, a pattern, or one multi-page TIFF. The alpha of a frame is its mask: where
+            it is below one half the frame has no pixel. Where no frame has one, the output is transparent.
         output: The file to write; its ending gives the format.
         method: A name of ``allfocus.list_methods()``.
-        align: Measure how the frames lie to each other, and bring them onto one grid if they differ. The result is
-            then cropped to what all frames show.
+        align: Measure how the frames lie to each other, and bring them onto one grid if they differ.
+        crop: Cut aligned frames to what all of them show. Otherwise the result has the size of the reference frame, and
+            its borders come from the frames that reach there.
         prefer: "near" or "far": which end of the stack (its first frame is near) wins where frames conflict.
         skip_bad: Leave out frames that cannot be read, have another size or do not belong, instead of stopping.
+        linear_light: Mix pixels of several frames in linear light, as light adds up. None does so when the frames tell
+            their transfer curve (colour profile, or EXIF that says sRGB) and the method can; True insists.
         decision_map: Also write which frame each pixel came from, as grey: the first black, the last white.
-        depth_map: Also write where in the stack each pixel is in focus, as 16-bit grey: the first frame black.
+        depth_map: Also write where in the stack each pixel is in focus, smoothed where there is no texture, as 16-bit
+            grey: the first frame black. A preview in colours lies beside it, with ``_preview`` in its name.
+        confidence_map: Also write how sure the depth is, as grey: a guess black, sure white.
+        slabs: (size, overlap): also fuse every ``size`` neighbouring frames by themselves, for retouching; slabs share
+            ``overlap`` frames with the next. They lie beside the output: ``out_slab01_frames001-010.tif`` ...
+        report: Also write a page (.html) about frames, alignment, decisions, depth, settings and times.
         bit_depth: Bits per channel of the output; by default those of the frames.
         quality: Of JPEG and WebP, 1 to 100.
+        compression: Of PNG 0 to 9, of TIFF "none", "deflate", "lzw" or "zstd".
         overwrite: Replace existing output files. A frame of the stack is never replaced.
         device: "auto", "cpu" or "cuda".
         max_pixels: Refuse frames with more pixels than this.
@@ -94,154 +126,226 @@ def fuse_files(
         ...     allfocus.read_image(f"{folder}/fused.png").width
         80
     """
-    job = _Job(progress, notice)
-    require_method(method, device=device, prefer=prefer, maps=decision_map is not None or depth_map is not None)
-    reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=job.leave_out if skip_bad else None)
-    check_output(output, overwrite=overwrite, bit_depth=bit_depth, quality=quality)
-    for target in (decision_map, depth_map):
-        if target is not None:
-            check_output(target, overwrite=overwrite, bit_depth=16 if target is depth_map else None)
-    _refuse_shared_paths([Path(target) for target in (output, decision_map, depth_map) if target is not None], reader)
-    kept = job.check_readable(reader) if skip_bad else list(range(reader.count))
-    alignment = job.align(reader, kept, skip_bad=skip_bad) if align else None
-    frames = _aligned_frames(reader, kept, alignment, job)
-    with FrameSpool(bit_depth=_spool_depth(reader, alignment), measure=block_sharpness) as spool:
-        for frame in frames:
-            spool.append(frame)
-            job.tell("reading", len(spool), len(kept))
-        reader.release()
-        job.end_step("reading")
-        options = {"prefer": prefer} if prefer else {}
-        result = fuse(spool, method=method, device=device, progress=lambda *n: job.tell("fusing", *n), **options)
-    job.end_step("fusing")
-    history = f"fused by allfocus {__version__} from {len(kept)} frames with {method}"
-    _write_maps(result, len(kept), decision_map, depth_map, overwrite=overwrite)
-    picture = reader.result_image(result.image.astype(np.float32, copy=False))
-    write_image(
-        picture,
-        output,
+    options = FuseOptions(
+        method=method,
+        align=align,
+        crop=crop,
+        prefer=prefer,
+        skip_bad=skip_bad,
+        linear_light=linear_light,
+        decision_map=decision_map,
+        depth_map=depth_map,
+        confidence_map=confidence_map,
+        slabs=slabs,
+        report=report,
         bit_depth=bit_depth,
         quality=quality,
-        history=history,
-        software=f"allfocus {__version__}",
+        compression=compression,
         overwrite=overwrite,
+        device=device,
+        max_pixels=max_pixels,
     )
-    job.tell("writing", 1, 1)
-    job.end_step("writing")
-    names = tuple(reader.names[index] for index in kept)
-    return StackFusion(
-        result.image,
-        result.decision,
-        result.depth,
-        names,
-        job.left_out,
-        alignment,
-        job.seconds,
-        tuple(job.notices),
-    )
+    job = Job(progress, notice)
+    plan = plan_fusion(paths, output, options, on_bad_frame=job.leave_out)
+    return _run(plan, job, command=options.command(paths, output))
 
 
-class _Job:
-    """What happens beside the pixels: progress, notices, times, and frames that are left out."""
-
-    def __init__(self, progress: Progress | None, notice: Callable[[str], None] | None) -> None:
-        self.tell: Progress = progress or (lambda step, done, count: None)
-        self._notice = notice
-        self.notices: list[str] = []
-        self.left_out: dict[str, str] = {}
-        self.seconds: dict[str, float] = {}
-        self._began = time.perf_counter()
-
-    def say(self, sentence: str) -> None:
-        if sentence not in self.notices:
-            self.notices.append(sentence)
-            if self._notice is not None:
-                self._notice(sentence)
-
-    def leave_out(self, name: str, reason: Exception | str) -> None:
-        self.left_out[name] = str(reason)
-        self.say(f"left out {name}: {reason}")
-
-    def end_step(self, step: str) -> None:
-        now = time.perf_counter()
-        self.seconds[step] = round(now - self._began, 3)
-        self._began = now
-
-    def check_readable(self, reader: StackReader) -> list[int]:
-        """Decodes every frame once, because damage behind a header shows only then; returns those that are whole."""
-        kept = []
-        for index, name in enumerate(reader.names):
-            try:
-                reader.read(index)
-                kept.append(index)
-            except InputError as error:
-                self.leave_out(name, error)
-            self.tell("checking", index + 1, reader.count)
-        self._require_two(kept)
-        return kept
-
-    def align(self, reader: StackReader, kept: list[int], *, skip_bad: bool) -> StackAlignment | None:
-        """Returns how the kept frames lie to each other; frames that do not belong are left out or are an error."""
-
-        def estimate() -> StackAlignment:
-            return estimate_stack(
-                lambda place: reader.read(kept[place]).pixels,
-                len(kept),
-                progress=lambda done, count: self.tell("aligning", done, count),
-            )
-
-        alignment = estimate()
-        if alignment.outliers:
-            names = [reader.names[kept[place]] for place in alignment.outliers]
-            if not skip_bad:
-                raise InputError(
-                    f"{names[0]}: does not seem to belong to the stack (it cannot be aligned with the others); take it "
-                    "out, add --skip-bad to leave such frames out, or --no-align to fuse the frames as they are"
-                )
-            for place in sorted(alignment.outliers, reverse=True):
-                self.leave_out(reader.names[kept[place]], "does not seem to belong to the stack")
-                del kept[place]
-            self._require_two(kept)
-            alignment = estimate()
-        for sentence in alignment.warnings:
-            self.say(sentence)
-        self.say(
-            "the frames are registered already; nothing was moved"
-            if alignment.registered
-            else f"the frames were aligned ({alignment.model}) and cropped to what all of them show"
+def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
+    """Reads, aligns, fuses and writes what the plan says."""
+    reader, options = plan.reader, plan.options
+    kept = job.check_readable(reader) if options.skip_bad else list(range(reader.count))
+    alignment = job.align(reader, kept, skip_bad=options.skip_bad, crop=options.crop) if options.align else None
+    if len(kept) < reader.count:  # slabs are named after the frames in them
+        plan.check(len(kept))
+    with _new_spool(job.spool_depth(reader, alignment)) as spool, _Writing(plan, job, kept) as writing:
+        for pixels, valid in prepare_frames(reader, kept, alignment, job, crop=options.crop):
+            spool.append(pixels, valid)
+            job.tell("reading", len(spool), len(kept))
+        curve = choose_curve(reader, options, kept[0])
+        reader.release()
+        job.end_step("reading")
+        for number, slab in enumerate(writing.slabs):
+            _fuse_slab(slab, spool, writing, curve, depth=job.spool_depth(reader, alignment))
+            job.tell("slabs", number + 1, len(writing.slabs))
+        if writing.slabs:
+            job.end_step("slabs")
+        result = _doubt_borders(_fuse(spool, options, curve, lambda *steps: job.tell("fusing", *steps)), spool)
+        job.end_step("fusing")
+        fusion = StackFusion(
+            **{own.name: getattr(result, own.name) for own in dataclasses.fields(FusionResult)},
+            frames=tuple(reader.names[index] for index in kept),
+            left_out=job.left_out,
+            alignment=alignment,
+            seconds=job.seconds,
+            smooth_depth=_smooth(result, len(kept)) if options.depth_map or options.report else None,
+            covered=_covered(spool),
+            slabs=tuple(slab.path for slab in writing.slabs),
+            settings={**options.settings(), "linear_light": curve is not None},
         )
-        self.end_step("aligning")
-        return alignment
-
-    def _require_two(self, kept: list[int]) -> None:
-        if len(kept) < 2:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in list(self.left_out.items())[:2])
-            raise InputError(f"fewer than 2 usable frames are left ({reasons})")
-
-
-def _aligned_frames(
-    reader: StackReader, kept: list[int], alignment: StackAlignment | None, job: _Job
-) -> Iterator[NDArray[np.float32]]:
-    """Gives the kept frames one by one, on one grid, cropped to what all of them show."""
-    area = None
-    if alignment is not None and not alignment.registered:
-        top, left, bottom, right = alignment.common_area()
-        area = (slice(top, bottom), slice(left, right))
-    for place, index in enumerate(kept):
-        image = reader.read(index)
-        for sentence in image.notices:
-            job.say(f"{image.name}: {sentence}")
-        pixels = image.pixels
-        if alignment is not None:
-            pixels, _ = alignment.apply(place, pixels)
-        yield pixels if area is None else np.ascontiguousarray(pixels[area])
+        writing.write_maps(fusion)
+        writing.write_picture(plan.output, fusion.image, fusion.covered)
+        job.end_step("writing")
+        if options.report is not None:
+            writing.write_report(fusion, spool, command)
+    outputs = {"picture": plan.output, **writing.outputs}
+    return dataclasses.replace(fusion, notices=tuple(job.notices), outputs=outputs)
 
 
-def _spool_depth(reader: StackReader, alignment: StackAlignment | None) -> int:
-    """Frames are held as in their files; moved ones have values between the levels, for which 16 bits are enough."""
-    if alignment is None or alignment.registered or reader.bit_depth == 32:
-        return reader.bit_depth
-    return 16
+def _new_spool(bit_depth: int) -> FrameSpool:
+    return FrameSpool(bit_depth=bit_depth, measure=block_sharpness, scale=decision_scale)
+
+
+def _fuse(
+    spool: FrameSpool, options: FuseOptions, curve: Curve | None, progress: Callable[[int, int], None] | None = None
+) -> FusionResult:
+    return fuse(
+        spool, method=options.method, prefer=options.prefer, device=options.device, curve=curve, progress=progress
+    )
+
+
+def _fuse_slab(slab: Slab, spool: FrameSpool, writing: "_Writing", curve: Curve | None, *, depth: int) -> None:
+    everything = (slice(None), slice(None))
+    masks = spool.valid
+    with _new_spool(depth) as part:
+        for index in range(slab.first, slab.last):
+            part.append(spool[index][everything], None if masks is None else masks[index][everything])
+        result = _fuse(part, writing.plan.options, curve)
+        writing.write_picture(slab.path, result.image, _covered(part), frames=slab.last - slab.first)
+
+
+def _covered(spool: FrameSpool) -> NDArray[np.bool_] | None:
+    masks = spool.valid
+    covered = None if masks is None else covered_area(masks)
+    return None if covered is None or covered.all() else covered
+
+
+def _doubt_borders(result: FusionResult, spool: FrameSpool) -> FusionResult:
+    """The result with less confidence where some frames have no pixel: one of them may have been the sharpest."""
+    masks = spool.valid
+    if masks is None or result.confidence is None:
+        return result
+    share = np.zeros(result.confidence.shape, np.float32)
+    for mask in masks:
+        share += mask[:, :]
+    share /= len(masks)
+    return dataclasses.replace(result, confidence=result.confidence * share**2)
+
+
+def _smooth(result: FusionResult, frames: int) -> NDArray[np.float32] | None:
+    if result.depth is None or result.confidence is None:
+        return None
+    from allfocus.fusion.depth import smooth_depth  # only for those who want a map
+
+    guide = result.image.astype(np.float32, copy=False)
+    return smooth_depth(result.depth, result.confidence, guide, step=1 / max(1, frames - 1))
+
+
+class _Writing:
+    """The files of one run: each is written whole, and none of the new ones is left when the run fails."""
+
+    def __init__(self, plan: FusionPlan, job: Job, kept: list[int]) -> None:
+        self.plan = plan
+        self.slabs = plan.slabs(len(kept))
+        self.outputs: dict[str, Path] = {}
+        self._job = job
+        self._kept = kept
+        self._new: list[Path] = []
+
+    def __enter__(self) -> "_Writing":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for path in self._new:
+                path.unlink(missing_ok=True)
+
+    def write_picture(
+        self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None, *, frames: int | None = None
+    ) -> None:
+        """Writes a fused picture with the metadata of the first frame, transparent where no frame has a pixel."""
+        options, count = self.plan.options, frames or len(self._kept)
+        if covered is not None and path.suffix.lower() in (".jpg", ".jpeg"):
+            self._job.say("parts of the picture that no frame shows are filled in, because JPEG has no transparency")
+        alpha = None if covered is None else covered.astype(np.float32)
+        picture = self.plan.reader.result_image(pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0])
+        self._write(
+            "picture" if path == self.plan.output else "",
+            path,
+            lambda: write_image(
+                picture,
+                path,
+                bit_depth=options.bit_depth,
+                quality=options.quality,
+                compression=options.compression,
+                history=f"fused by allfocus {__version__} from {count} frames with {options.method}",
+                software=f"allfocus {__version__}",
+                overwrite=options.overwrite,
+            ),
+        )
+
+    def write_maps(self, fusion: StackFusion) -> None:
+        """Writes the maps that were asked for."""
+        from allfocus.fusion.depth import colour_depth
+
+        depth, confidence, decision = fusion.smooth_depth, fusion.confidence, fusion.decision
+        for name, path in self.plan.maps.items():
+            if name == "decision_map" and decision is not None:
+                self._write_map(name, path, decision_picture(decision, len(fusion.frames)))
+            elif name == "depth_map" and depth is not None:
+                self._write_map(name, path, Image(depth, bit_depth=16))
+            elif name == "depth_preview" and depth is not None:
+                self._write_map(name, path, Image(colour_depth(depth)))
+            elif name == "confidence_map" and confidence is not None:
+                self._write_map(name, path, Image(np.clip(confidence, 0, 1)))
+
+    def write_report(self, fusion: StackFusion, spool: FrameSpool, command: str) -> None:
+        """Writes the report; the frames come from the spool."""
+        from allfocus.stack_report import StackReport, write_stack_report
+
+        path = self.plan.maps["report"]
+        report = StackReport(
+            image=fusion.image,
+            names=fusion.frames,
+            output=str(self.plan.output),
+            decision=fusion.decision,
+            depth=fusion.smooth_depth,
+            confidence=fusion.confidence,
+            alignment=fusion.alignment,
+            settings=fusion.settings,
+            command=command,
+            seconds=fusion.seconds,
+            notices=tuple(self._job.notices),
+            left_out=fusion.left_out,
+            origin={"bits per channel": self.plan.reader.bit_depth, "slabs": [str(slab) for slab in fusion.slabs]},
+        )
+        self._write(
+            "report",
+            path,
+            lambda: write_stack_report(
+                report,
+                path,
+                frames=spool,
+                overwrite=self.plan.options.overwrite,
+                progress=lambda *steps: self._job.tell("reporting", *steps),
+            ),
+        )
+        self._job.end_step("reporting")
+
+    def _write_map(self, name: str, path: Path, image: Image) -> None:
+        overwrite = self.plan.options.overwrite
+        self._write(name, path, lambda: write_image(image, path, overwrite=overwrite))
+
+    def _write(self, name: str, path: Path, write: Callable[[], object]) -> None:
+        files = len(self.plan.maps) + 1
+        is_new = not os.path.lexists(path)
+        if name not in ("", "report"):
+            self._job.tell("writing", len(self.outputs), files)
+        write()
+        if is_new:
+            self._new.append(path)
+        if name:
+            self.outputs[name] = path
+            self._job.tell("writing", len(self.outputs), files)
 
 
 def decision_picture(decision: NDArray[np.integer], frame_count: int) -> Image:
@@ -257,26 +361,3 @@ def decision_picture(decision: NDArray[np.integer], frame_count: int) -> Image:
     """
     scaled = decision.astype(np.float32) / np.float32(max(frame_count - 1, 1))
     return Image(np.clip(scaled, 0, 1), bit_depth=8 if frame_count <= 256 else 16)
-
-
-def _write_maps(
-    result: FusionResult,
-    frame_count: int,
-    decision_map: str | os.PathLike[str] | None,
-    depth_map: str | os.PathLike[str] | None,
-    *,
-    overwrite: bool,
-) -> None:
-    if decision_map is not None and result.decision is not None:
-        write_image(decision_picture(result.decision, frame_count), decision_map, overwrite=overwrite)
-    if depth_map is not None and result.depth is not None:
-        write_image(Image(np.clip(result.depth, 0, 1), bit_depth=16), depth_map, bit_depth=16, overwrite=overwrite)
-
-
-def _refuse_shared_paths(outputs: list[Path], reader: StackReader) -> None:
-    """Refuses an output that is a frame of the stack, or two outputs with one name."""
-    for place, output in enumerate(outputs):
-        if output.exists() and any(output.samefile(frame.path) for frame in reader.frames if frame.path.exists()):
-            raise InputError(f"{output}: is a frame of the stack and will not be replaced; choose another name")
-        if output.resolve() in [other.resolve() for other in outputs[:place]]:
-            raise InputError(f"{output}: is named for two outputs; give each a name of its own")

@@ -375,6 +375,105 @@ def test_a_link_to_a_frame_is_not_overwritten_either(fuse, tmp_path, frames):
     fuse(frames, "--overwrite").assert_refused("frame of the stack")
 
 
+BAD_OPTIONS = [
+    (("--slab", "1,0"), "nothing to fuse"),
+    (("--slab", "2,2"), "overlap by 2"),
+    (("--slab", "3,1"), "holds all 3 frames"),
+    (("--slab", "99,1"), "holds all 3 frames"),
+    (("--slab", "two,1"), "SIZE,OVERLAP"),
+    (("--slab", "2"), "SIZE,OVERLAP"),
+    (("--slab", "2,-1"), "SIZE,OVERLAP"),
+    (("--slab", "2,1,0"), "SIZE,OVERLAP"),
+    (("--compression", "lzw"), "PNG cannot be written with compression lzw"),
+    (("--compression", "10"), "compression 10"),
+    (("--compression", "fast"), "compression fast"),
+    (("--linear-light",), "only the method ips"),
+    (("--depth-map", "d.png"), "makes no decision or depth map"),
+    (("--confidence-map", "c.png"), "makes no decision or depth map"),
+    (("--report", "report.pdf"), ".html"),
+    (("--report", "nowhere/report.html"), "does not exist"),
+    (("--report", "result.png"), ".html"),
+    (("--bit-depth", "12"), "12"),
+    (("--quality", "0"), "0"),
+]
+"""Options that the method average and a stack of three PNG frames cannot satisfy."""
+
+
+@pytest.mark.parametrize(("options", "words"), BAD_OPTIONS, ids=lambda value: str(value))
+@pytest.mark.parametrize("rehearsal", [(), ("--dry-run",)], ids=["run", "dry-run"])
+def test_what_cannot_be_done_is_refused_by_the_run_and_by_its_rehearsal(
+    fuse, tmp_path, monkeypatch, frames, options, words, rehearsal
+):
+    monkeypatch.chdir(tmp_path)
+    fuse(frames, *options, *rehearsal).assert_refused(words)
+
+
+OUTPUT_OPTIONS = ("--depth-map", "--decision-map", "--confidence-map")
+
+
+@pytest.mark.parametrize("option", OUTPUT_OPTIONS)
+@pytest.mark.parametrize("rehearsal", [(), ("--dry-run",)], ids=["run", "dry-run"])
+def test_a_map_that_is_a_frame_or_the_output_or_exists_is_refused(tmp_path, capsys, frames, option, rehearsal):
+    (tmp_path / "older.png").write_text("precious")
+    wrong = {
+        frames / "frame_1.png": "frame of the stack",
+        tmp_path / "result.png": "two outputs",
+        tmp_path / "nowhere" / "map.png": "does not exist",
+        tmp_path / "map.xyz": "ending",
+    }
+    before = contents(tmp_path)
+    for path, words in wrong.items():
+        code = run(
+            ["fuse", str(frames), "-o", str(tmp_path / "result.png"), "--overwrite", option, str(path), *rehearsal]
+        )
+        printed = capsys.readouterr()
+        Outcome(code, printed.out, printed.err, path).assert_refused(words)
+    code = run(["fuse", str(frames), "-o", str(tmp_path / "r.png"), option, str(tmp_path / "older.png"), *rehearsal])
+    printed = capsys.readouterr()
+    Outcome(code, printed.out, printed.err, tmp_path).assert_refused("older.png", "exists", "--overwrite")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("rehearsal", [(), ("--dry-run",)], ids=["run", "dry-run"])
+def test_an_output_that_is_a_frame_is_refused_by_the_rehearsal_too(fuse, frames, rehearsal):
+    outcome = fuse(frames, "--overwrite", *rehearsal, output=frames / "frame_0.png")
+    outcome.assert_refused("frame_0.png", "frame of the stack")
+
+
+def test_a_slab_that_exists_is_kept(fuse, tmp_path, frames):
+    (tmp_path / "result_slab02_frames002-003.png").write_text("precious")
+    fuse(frames, "--slab", "2,1").assert_refused("result_slab02_frames002-003.png", "exists", "--overwrite")
+
+
+def test_when_skipping_leaves_one_frame_the_line_says_which_and_why(fuse, frames):
+    (frames / "frame_0.png").write_text("no picture")
+    (frames / "frame_2.png").write_bytes((frames / "frame_2.png").read_bytes()[:500])
+    outcome = fuse(frames, "--skip-bad")
+    outcome.assert_refused("of 3 frames only frame_1.png can be used", "frame_0.png: not a picture", "frame_2.png: ")
+
+
+def test_linear_light_of_frames_without_a_profile_is_refused_with_a_cure(tmp_path, capsys, frames):
+    code = run(["fuse", str(frames), "-o", str(tmp_path / "r.png"), "--linear-light"])
+    printed = capsys.readouterr()
+    Outcome(code, printed.out, printed.err, tmp_path).assert_refused("frame_0.png", "colour profile", "--linear-light")
+    assert not (tmp_path / "r.png").exists()
+
+
+def test_a_damaged_profile_is_no_obstacle(fuse, tmp_path, small_stack):
+    for number, frame in enumerate(small_stack):
+        write_image(Image(frame, icc_profile=bytes(range(200))), tmp_path / f"{number}.tif")
+    paths = [tmp_path / f"{number}.tif" for number in range(3)]
+    fuse(*paths, output=tmp_path / "o.tif").assert_fused()
+
+
+def test_frames_that_show_nothing_at_all_make_a_transparent_picture(fuse, tmp_path, small_stack):
+    for number, frame in enumerate(small_stack):
+        write_image(Image(frame, alpha=np.zeros((96, 128), np.float32)), tmp_path / f"{number}.png")
+    outcome = fuse(*(tmp_path / f"{number}.png" for number in range(3)), "--no-align")
+    outcome.assert_fused()
+    assert (read_image(outcome.output).alpha == 0).all()
+
+
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
     """A file system of 16 kB, less than a fused picture."""
@@ -396,6 +495,17 @@ def small_disk(tmp_path) -> Iterator[Path]:
 def test_a_full_disk_is_named_and_holds_no_part_of_the_picture(fuse, small_disk, frames, suffix):
     fuse(frames, output=small_disk / f"o.{suffix}").assert_refused(f"o.{suffix}", "No space left")
     assert list(small_disk.iterdir()) == []
+
+
+def test_a_full_disk_leaves_none_of_the_files_of_a_run(fuse, small_disk, tmp_path, frames):
+    """The first slab fits, what comes after it does not."""
+    for path in frames.iterdir():
+        image = read_image(path)
+        write_image(np.ascontiguousarray(image.pixels[:24, :32]), path, overwrite=True)
+    (small_disk / "filler").write_bytes(bytes(7000))
+    outcome = fuse(frames, "--slab", "2,1", "--bit-depth", "16", output=small_disk / "o.tif")
+    outcome.assert_refused("o", "No space left")
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 # --- permissions ----------------------------------------------------------------------------------------------------
@@ -476,6 +586,17 @@ if step == "reading":
 elif step == "fusing":
     import allfocus.pipeline as module
     module.fuse = pausing(module.fuse)
+elif step == "importing":
+    import importlib.abc
+    class Finder(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name == "allfocus.pipeline":
+                open(marker, "w").close()
+                try:
+                    time.sleep(60)
+                except KeyboardInterrupt:
+                    pass  # lost, as it is while some libraries written in C are loaded
+    sys.meta_path.insert(0, Finder())
 elif step == "writing":
     os.fsync = pausing(os.fsync)
 from allfocus.cli.main import run
@@ -485,7 +606,7 @@ sys.exit(run(sys.argv[3:]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
-@pytest.mark.parametrize("step", ["reading", "fusing", "writing"])
+@pytest.mark.parametrize("step", ["importing", "reading", "fusing", "writing"])
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_stopped_in_the_middle_leaves_nothing_behind(tmp_path, frames, step, stop):
     if (step, stop) == ("writing", signal.SIGKILL) and not has_nameless_files(tmp_path):
@@ -519,6 +640,17 @@ def test_a_run_stopped_in_the_middle_leaves_nothing_behind(tmp_path, frames, ste
         assert sorted(path.name for path in tmp_path.iterdir()) == ["frames", "marker", "work"]
     else:
         assert (process.returncode, err) == (-signal.SIGKILL, "")
+
+
+def test_an_interrupt_that_a_library_turned_into_another_error_is_still_one(fuse, monkeypatch, frames):
+    def load_late(*arguments, **options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise ImportError("a part failed to load")  # noqa: B904 (as libraries written in C do)
+
+    monkeypatch.setattr("allfocus.pipeline.fuse", load_late)
+    fuse(frames).assert_refused("interrupted", code=130)
 
 
 def has_nameless_files(folder: Path) -> bool:

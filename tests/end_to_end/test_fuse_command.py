@@ -197,8 +197,9 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
     assert "aligned (similarity) and cropped" in done.stderr
     report = json.loads(done.stdout)
     assert set(report) == {
-        "output", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
-        "decision_map", "depth_map", "seconds", "seconds_by_step", "notices",
+        "output", "outputs", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
+        "decision_map", "depth_map", "depth_preview", "confidence_map", "report", "slabs", "linear_light",
+        "transparent", "seconds", "seconds_by_step", "notices",
     }  # fmt: skip
     assert report["output"] == str(tmp_path / "o.png")
     assert report["frames"] == [f"frame_{number}.png" for number in range(4)]
@@ -288,6 +289,29 @@ def test_bits_and_quality_are_those_asked_for(run_command, tmp_path, frames):
     assert (tmp_path / "20.jpg").stat().st_size < 0.7 * (tmp_path / "90.jpg").stat().st_size
 
 
+def everything(folder: Path) -> list[object]:
+    """Options that ask for every kind of output."""
+    names = {"--depth-map": "d.png", "--confidence-map": "c.png", "--decision-map": "m.png", "--report": "r.html"}
+    return [word for option, name in names.items() for word in (option, folder / name)] + ["--slab", "2,1"]
+
+
+def test_json_lists_every_file_and_the_terminal_too(run_command, tmp_path, frames):
+    work = tmp_path / "work"
+    work.mkdir()
+    done = run_command("fuse", frames, "-o", work / "o.tif", *everything(work), "--method", "depth-map", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert sorted(report["outputs"]) == sorted(str(path) for path in work.iterdir())
+    assert report["outputs"][0] == report["output"] == str(work / "o.tif")
+    assert report["slabs"] == [str(work / f"o_slab0{n}_frames00{n}-00{n + 1}.tif") for n in (1, 2)]
+    assert report["depth_preview"] == str(work / "d_preview.png")
+    assert report["confidence_map"] == str(work / "c.png")
+    assert report["report"] == str(work / "r.html")
+    done = run_command("fuse", frames, "-o", work / "o.tif", *everything(work), "--method", "depth-map", "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()[1:]) == sorted(set(report["outputs"]) - {str(work / "o.tif")})
+
+
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run_command, tmp_path, frames):
     before = contents(tmp_path)
     done = run_command("fuse", frames, "--dry-run", "--depth-map", tmp_path / "depth.png")
@@ -295,16 +319,43 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run_command, tmp_p
     assert done.stdout.splitlines()[:3] == [f"frame_{number}.png" for number in range(3)]
     assert "3 frames of 128x96, 8 bits" in done.stdout
     assert str(tmp_path / "allfocus_frames.png") in done.stdout
+    assert done.stdout.splitlines()[4:] == [str(tmp_path / "depth.png"), str(tmp_path / "depth_preview.png")]
     assert contents(tmp_path) == before
-    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--dry-run", "--json")
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--dry-run", "--json", "--slab", "2,1")
     assert json.loads(done.stdout) == {
         "output": str(tmp_path / "o.png"),
+        "outputs": [
+            str(tmp_path / name) for name in ("o.png", "o_slab01_frames001-002.png", "o_slab02_frames002-003.png")
+        ],
         "frames": [f"frame_{number}.png" for number in range(3)],
+        "left_out": {},
         "width": 128,
         "height": 96,
         "bit_depth": 8,
     }
     assert contents(tmp_path) == before
+
+
+def test_a_dry_run_names_what_it_would_leave_out(run_command, tmp_path, frames):
+    (frames / "frame_1.png").write_text("no picture")
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--dry-run", "--skip-bad", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "left out frame_1.png" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["frames"] == ["frame_0.png", "frame_2.png"]
+    assert list(report["left_out"]) == ["frame_1.png"]
+
+
+def test_keeping_the_size_and_packing_with_zstd_work_from_the_command_line(run_command, tmp_path, moved_folder):
+    arguments = ("--keep-size", "--compression", "zstd", "--method", "depth-map", "--json", "--linear-light")
+    done = run_command("fuse", moved_folder, "-o", tmp_path / "o.tif", *arguments)
+    assert_refused(done, "depth-map", "linear light")
+    done = run_command("fuse", moved_folder, "-o", tmp_path / "o.tif", *arguments[:-1])
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["width"], report["height"], report["transparent"]) == (208, 160, False)
+    with tifffile.TiffFile(tmp_path / "o.tif") as tiff:
+        assert tiff.pages[0].compression == 50000
 
 
 def test_a_dry_run_finds_what_would_stop_the_run(run_command, tmp_path, frames):

@@ -5,15 +5,21 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from numpy.typing import NDArray
+from PIL import ImageCms
 
-from allfocus.alignment.transforms import warp_picture
-from allfocus.errors import InputError
+from allfocus.alignment.transforms import corner_motion, warp_picture
+from allfocus.errors import InputError, OutputError
+from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.methods import fuse
-from allfocus.images.reading import read_image
+from allfocus.images.exif import add_history
+from allfocus.images.image import Image
+from allfocus.images.reading import open_stack, read_image
 from allfocus.images.writing import to_integers, write_image
 from allfocus.pipeline import StackFusion, decision_picture, fuse_files
 from allfocus.scenes.rendering import Scene, render_scene
+from allfocus.stack_frames import Job, prepare_frames, whole_pixels
 
 SIZE = (160, 208)
 
@@ -177,12 +183,11 @@ def test_a_frame_that_does_not_belong_stops_with_its_name_or_is_left_out(desk, d
     assert peak_signal_noise_ratio(result.image, desk.truth) > 30
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"), [(truncate, r"only one frame.*frame_5\.png"), (spoil_pixels, r"fewer than 2.*frame_0\.png")]
-)
-def test_with_fewer_than_two_usable_frames_skipping_stops_too(desk_files, output, damage, words):
+@pytest.mark.parametrize("damage", [truncate, spoil_pixels])
+def test_when_skipping_leaves_one_frame_the_message_names_it_and_those_left_out(desk_files, output, damage):
     for path in desk_files[:-1]:
         damage(path)
+    words = r"of 6 frames only frame_5\.png can be used, .*two; left out: .*frame_0\.png: .*frame_1\.png: .*and 3 more"
     with pytest.raises(InputError, match=words):
         fuse_files(desk_files, output, skip_bad=True)
     assert not output.exists()
@@ -237,7 +242,7 @@ def test_the_depth_map_has_16_bits_and_follows_the_depth_of_the_scene(tmp_path, 
     depth = read_image(tmp_path / "depth.png")
     assert depth.bit_depth == 16
     assert depth.pixels.shape == SIZE
-    np.testing.assert_allclose(depth.pixels, result.depth, atol=1 / 65535)
+    np.testing.assert_allclose(depth.pixels, result.smooth_depth, atol=1 / 65535)
     # Levels between those of 8 bits are used.
     assert (to_integers(depth.pixels, 16) % 257 != 0).any()
     # Focus is spread evenly in 1/distance; near is black.
@@ -278,6 +283,321 @@ def test_a_map_never_replaces_a_frame(desk_files, output, option):
         fuse_files(desk_files, output, overwrite=True, **{option: desk_files[1]})
 
 
+def test_the_preview_of_the_depth_lies_beside_it_in_colours(tmp_path, desk_files, output):
+    result = fuse_files(desk_files, output, depth_map=tmp_path / "depth.tif")
+    preview = read_image(tmp_path / "depth_preview.tif")
+    assert (preview.bit_depth, preview.is_colour, preview.pixels.shape[:2]) == (8, True, SIZE)
+    np.testing.assert_array_equal(to_integers(preview.pixels, 8), to_integers(colour_depth(result.smooth_depth), 8))
+    assert result.outputs["depth_preview"] == tmp_path / "depth_preview.tif"
+
+
+def test_depth_is_smoothed_only_for_those_who_want_it_and_the_raw_one_stays(tmp_path, desk, desk_files, output):
+    plain = fuse_files(desk_files, output)
+    assert plain.smooth_depth is None
+    mapped = fuse_files(desk_files, output, depth_map=tmp_path / "depth.png", overwrite=True)
+    np.testing.assert_array_equal(mapped.depth, plain.depth)
+    np.testing.assert_array_equal(mapped.image, plain.image)
+    assert np.abs(mapped.smooth_depth - plain.depth).max() > 0.02
+
+
+@pytest.mark.parametrize("method", ["ips", "depth-map"])
+def test_the_confidence_map_is_white_where_there_is_texture_and_black_where_there_is_none(tmp_path, method):
+    scene = render_scene("desk", frames=3, size=SIZE)
+    frames = [frame.copy() for frame in scene.frames]
+    for frame in frames:
+        frame[40:100, 60:140] = 0.5
+    paths = write_frames(tmp_path / "frames", frames)
+    result = fuse_files(paths, tmp_path / "o.png", method=method, confidence_map=tmp_path / "c.png", align=False)
+    written = read_image(tmp_path / "c.png").pixels
+    np.testing.assert_allclose(written, result.confidence, atol=0.5001 / 255)
+    assert written[52:88, 72:128].max() < 0.05
+    outside = textured(scene.truth)
+    outside[30:110, 50:150] = False
+    assert np.median(written[outside]) > 0.5
+
+
+# Slabs
+
+
+def test_slabs_are_the_fused_parts_of_the_stack_on_the_grid_of_the_whole(tmp_path, moved):
+    paths = write_frames(tmp_path / "frames", moved.frames, ending="tif", bits=16)
+    result = fuse_files(paths, tmp_path / "o.tif", slabs=(3, 2), method="depth-map")
+    assert [path.name for path in result.slabs] == ["o_slab01_frames001-003.tif", "o_slab02_frames002-004.tif"]
+    aligned = [pixels for pixels, _ in aligned_frames(paths, result.alignment)]
+    whole = read_image(tmp_path / "o.tif")
+    for number, path in enumerate(result.slabs):
+        slab = read_image(path)
+        assert slab.pixels.shape == whole.pixels.shape
+        assert slab.bit_depth == 16
+        expected = fuse(aligned[number : number + 3], method="depth-map").image
+        assert np.abs(slab.pixels - expected).max() < 2 / 65535
+    np.testing.assert_allclose(whole.pixels, result.image, atol=0.5001 / 65535)
+    assert list(result.seconds) == ["aligning", "reading", "slabs", "fusing", "writing"]
+
+
+def aligned_frames(paths, alignment):
+    reader = open_stack(paths)
+    return prepare_frames(reader, list(range(reader.count)), alignment, Job(None, None), crop=True)
+
+
+def test_slabs_carry_profile_exif_and_history_as_the_whole_does(tmp_path, profile, small_stack):
+    exif = add_history(None, software="a camera", history="taken", width=128, height=96)
+    for number, frame in enumerate(small_stack):
+        write_image(Image(frame, icc_profile=profile, exif=exif), tmp_path / f"{number}.png")
+    paths = [tmp_path / f"{number}.png" for number in range(3)]
+    result = fuse_files(paths, tmp_path / "o.jpg", slabs=(2, 0), method="average", quality=90)
+    for path, count in zip([tmp_path / "o.jpg", *result.slabs], (3, 2, 2), strict=True):
+        image = read_image(path)
+        assert image.icc_profile == profile
+        assert f"from {count} frames with average".encode() in image.exif
+
+
+def test_slabs_are_cut_anew_when_frames_are_left_out(tmp_path, desk_files, output):
+    truncate(desk_files[0])
+    options = {"skip_bad": True, "slabs": (3, 1), "method": "average"}
+    result = fuse_files(desk_files, output, **options)
+    assert [path.name for path in result.slabs] == ["fused_slab01_frames001-003.png", "fused_slab02_frames003-005.png"]
+    # Now five are left of which one more shows damage only when it is decoded: too few for slabs of five.
+    spoil_pixels(desk_files[1])
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(InputError, match="holds all 4 frames"):
+        fuse_files(desk_files, tmp_path / "other.png", **{**options, "slabs": (4, 1)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_path, monkeypatch, desk_files):
+    import allfocus.pipeline as pipeline
+
+    (tmp_path / "depth.png").write_text("older")
+    written = pipeline.write_image
+
+    def fail_at_the_picture(image, path, **options):
+        if Path(path).name == "fused.png":
+            raise OutputError(f"{path}: No space left")
+        return written(image, path, **options)
+
+    monkeypatch.setattr(pipeline, "write_image", fail_at_the_picture)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(OutputError, match="No space left"):
+        fuse_files(
+            desk_files,
+            tmp_path / "fused.png",
+            slabs=(3, 0),
+            depth_map=tmp_path / "depth.png",
+            decision_map=tmp_path / "decision.png",
+            overwrite=True,
+            method="depth-map",
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+# Linear light
+
+
+@pytest.fixture
+def profile() -> bytes:
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+
+@pytest.fixture
+def profiled(tmp_path, desk, profile) -> list[Path]:
+    """The registered frames, with a profile."""
+    return [
+        write_image(Image(frame, bit_depth=16, icc_profile=profile), tmp_path / f"{number}.tif")
+        for number, frame in enumerate(desk.frames)
+    ]
+
+
+def test_known_profiles_make_mixed_pixels_lighter_as_light_adds_up_and_change_no_other(tmp_path, profiled):
+    light = fuse_files(profiled, tmp_path / "light.png")
+    plain = fuse_files(profiled, tmp_path / "plain.png", linear_light=False)
+    assert light.settings["linear_light"] is True
+    assert plain.settings["linear_light"] is False
+    difference = light.image - plain.image
+    # The mean of lights is never darker than the mean of stored values, because the curve is convex.
+    assert difference.min() > -1e-4
+    assert difference.max() > 1e-3
+    assert (np.abs(difference) < 1e-5).mean() > 0.7
+
+
+@pytest.mark.parametrize("told", ["by nothing", "by a linear profile"])
+def test_values_are_mixed_as_they_are_where_no_curve_is_known(tmp_path, desk, told):
+    linear = None
+    if told == "by a linear profile":
+        linear = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+        start = linear.index(b"para\x00")
+        linear = linear.replace(linear[start : start + 12], b"curv" + bytes(8))
+    paths = [
+        write_image(Image(frame, icc_profile=linear), tmp_path / f"{number}.png")
+        for number, frame in enumerate(desk.frames[:3])
+    ]
+    result = fuse_files(paths, tmp_path / "o.png")
+    assert result.settings["linear_light"] is False
+    np.testing.assert_array_equal(result.image, fuse(desk.frames[:3]).image)
+
+
+def test_equal_frames_of_16_bits_with_a_profile_come_back_bit_for_bit(tmp_path, profile):
+    levels = np.random.default_rng(6).integers(0, 65536, (60, 72, 3), dtype=np.uint16)
+    image = Image(levels.astype(np.float32) / np.float32(65535), bit_depth=16, icc_profile=profile)
+    paths = [write_image(image, tmp_path / f"{number}.tif") for number in range(3)]
+    result = fuse_files(paths, tmp_path / "fused.tif", linear_light=True)
+    assert result.settings["linear_light"] is True
+    np.testing.assert_array_equal(to_integers(read_image(tmp_path / "fused.tif").pixels, 16), levels)
+
+
+def test_another_profile_among_the_frames_is_mentioned(tmp_path, profile, small_stack):
+    profiles = [profile, profile, None]
+    paths = [
+        write_image(Image(frame, icc_profile=own), tmp_path / f"{number}.png")
+        for number, (frame, own) in enumerate(zip(small_stack, profiles, strict=True))
+    ]
+    result = fuse_files(paths, tmp_path / "o.png", method="average")
+    assert "2.png: has another colour profile than 0.png, which the result gets" in result.notices
+
+
+# Frames that do not cover everything
+
+
+def test_with_the_size_kept_the_middle_is_the_same_and_borders_come_from_the_frames_that_reach_there(tmp_path, moved):
+    paths = write_frames(tmp_path / "frames", moved.frames)
+    cropped = fuse_files(paths, tmp_path / "cropped.png", method="depth-map")
+    kept = fuse_files(paths, tmp_path / "kept.png", method="depth-map", crop=False, confidence_map=tmp_path / "c.png")
+    assert kept.image.shape == (*SIZE, 3)
+    assert kept.covered is None
+    assert any("size is kept" in sentence for sentence in kept.notices)
+    top, left, bottom, right = kept.alignment.common_area()
+    inner = (slice(top + 16, bottom - 16), slice(left + 16, right - 16))
+    same = (kept.image[inner] == cropped.image[16:-16, 16:-16]).all(axis=2)
+    assert same.mean() > 0.95
+    # Every pixel is one of a frame that has it: nothing comes from a repeated border.
+    masks = [kept.alignment.apply(index, frame)[1] for index, frame in enumerate(moved.frames)]
+    chosen = np.choose(kept.decision, masks)
+    assert chosen.all()
+    assert not np.all(masks)
+    # Borders are less sure, because the sharpest frame may be missing there.
+    missing = ~np.all(masks, axis=0)
+    assert kept.confidence[missing].mean() < 0.8 * kept.confidence[~missing].mean()
+
+
+def test_the_default_method_keeps_the_size_too_and_takes_borders_from_frames_that_have_them(tmp_path, moved):
+    paths = write_frames(tmp_path / "frames", moved.frames)
+    kept = fuse_files(paths, tmp_path / "kept.png", crop=False)
+    masks = [kept.alignment.apply(index, frame)[1] for index, frame in enumerate(moved.frames)]
+    assert np.choose(kept.decision, masks).all()
+    to_reference = np.linalg.inv(moved.transforms[kept.alignment.reference])
+    truth = warp_picture(moved.truth, to_reference)
+    assert peak_signal_noise_ratio(kept.image, truth) > 26
+
+
+def write_with_alpha(folder: Path, frames, alphas, *, profile=None) -> list[Path]:
+    return [
+        write_image(Image(frame, alpha=alpha), folder / f"{number}.png")
+        for number, (frame, alpha) in enumerate(zip(frames, alphas, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("method", ["ips", "depth-map", "average"])
+def test_alpha_is_a_mask_and_the_result_is_transparent_only_where_no_frame_shows_anything(tmp_path, desk, method):
+    alphas = [np.ones(SIZE, np.float32) for _ in range(3)]
+    frames = [frame.copy() for frame in desk.frames[:3]]
+    generator = np.random.default_rng(8)
+    for number, (frame, alpha) in enumerate(zip(frames, alphas, strict=True)):
+        alpha[:40, : 30 * (number + 1)] = 0
+        hidden = alpha == 0
+        frame[hidden] = generator.random((hidden.sum(), 3), dtype=np.float32)
+    alphas[0][100:120, 100:120] = 0.4
+    alphas[1][100:120, 120:140] = 0.6
+    result = fuse_files(write_with_alpha(tmp_path, frames, alphas), tmp_path / "o.png", method=method, align=False)
+    written = read_image(tmp_path / "o.png")
+    expected = np.ones(SIZE, bool)
+    expected[:40, :30] = False
+    np.testing.assert_array_equal(written.alpha, expected.astype(np.float32))
+    np.testing.assert_array_equal(result.covered, expected)
+    # Where the last frame alone is hidden, the noise below it does not show.
+    low = np.minimum(desk.frames[0], desk.frames[1])[:40, 60:90] - 0.1
+    high = np.maximum(desk.frames[0], desk.frames[1])[:40, 60:90] + 0.1
+    part = result.image[:40, 60:90]
+    assert ((part >= low) & (part <= high)).mean() > 0.97
+    if result.decision is not None:
+        assert not (result.decision[100:120, 100:120] == 0).any()
+        assert not (result.decision[:40, 31:60] == 1).any()
+
+
+def test_whole_frames_make_no_alpha_and_neither_does_a_gap_that_others_fill(tmp_path, desk):
+    alphas = [np.ones(SIZE, np.float32), np.ones(SIZE, np.float32)]
+    alphas[0][:10] = 0
+    fuse_files(write_with_alpha(tmp_path, desk.frames[:2], alphas), tmp_path / "o.png", method="average", align=False)
+    assert read_image(tmp_path / "o.png").alpha is None
+
+
+def test_a_mask_moves_with_its_frame_and_does_not_mislead_the_alignment(tmp_path, moved):
+    """A black rim below a mask, the same in each frame, would pass for a thing that did not move."""
+    alphas = [np.zeros(SIZE, np.float32) for _ in moved.frames]
+    frames = [frame.copy() for frame in moved.frames]
+    for frame, alpha in zip(frames, alphas, strict=True):
+        alpha[24:-24, 24:-24] = 1
+        frame[alpha == 0] = 0
+    plain = fuse_files(write_frames(tmp_path / "plain", moved.frames), tmp_path / "plain.png", method="average")
+    paths = write_with_alpha(tmp_path, frames, alphas)
+    result = fuse_files(paths, tmp_path / "o.png", method="depth-map", crop=False)
+    assert not result.alignment.registered
+    for found, expected in zip(result.alignment.transforms, plain.alignment.transforms, strict=True):
+        assert corner_motion(found @ np.linalg.inv(expected), SIZE) < 2.5
+    warped = [
+        warp_picture(alpha, transform) >= 0.5
+        for alpha, transform in zip(alphas, result.alignment.transforms, strict=True)
+    ]
+    np.testing.assert_array_equal(read_image(tmp_path / "o.png").alpha == 1, np.any(warped, axis=0))
+    # The black of the hidden rim does not bleed into what is shown.
+    shown = np.all(warped, axis=0)
+    rim = shown & (cv2.erode(shown.astype(np.uint8), np.ones((3, 3), np.uint8)) == 0)
+    truth = warp_picture(moved.truth, np.linalg.inv(moved.transforms[result.alignment.reference]))
+    assert np.abs(result.image - truth)[rim].mean() < 0.02
+
+
+def test_pixels_below_a_mask_are_filled_in_from_around_and_the_others_left_alone():
+    pixels = np.full((20, 30, 3), 0.6, np.float32)
+    alpha = np.ones((20, 30), np.float32)
+    alpha[:, 20:] = 0
+    pixels[:, 20:] = 0
+    whole = whole_pixels(Image(pixels, alpha=alpha))
+    np.testing.assert_array_equal(whole[:, :20], pixels[:, :20])
+    np.testing.assert_allclose(whole, 0.6, atol=1e-3)
+    for other in (Image(pixels), Image(pixels, alpha=np.zeros_like(alpha))):
+        assert whole_pixels(other) is pixels
+
+
+def test_jpeg_which_has_no_transparency_says_so(tmp_path, desk):
+    alphas = [np.ones(SIZE, np.float32), np.ones(SIZE, np.float32)]
+    for alpha in alphas:
+        alpha[:10] = 0
+    paths = write_with_alpha(tmp_path, desk.frames[:2], alphas)
+    result = fuse_files(paths, tmp_path / "o.jpg", method="average", align=False)
+    assert any("JPEG has no transparency" in sentence for sentence in result.notices)
+
+
+def test_metadata_come_from_the_first_frame_that_is_used(tmp_path, desk_files, profile, desk, output):
+    truncate_later = desk_files[0]
+    spoil_pixels(truncate_later)
+    write_image(Image(desk.frames[1], icc_profile=profile), desk_files[1], overwrite=True)
+    fuse_files(desk_files, output, skip_bad=True, method="average")
+    assert read_image(output).icc_profile == profile
+
+
+# The report
+
+
+def test_the_report_is_one_page_about_this_run(tmp_path, desk_files, output):
+    result = fuse_files(desk_files, output, report=tmp_path / "report.html", slabs=(3, 0), method="depth-map")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    for words in (*result.frames, "allfocus fuse", "--slab 3,0", "--method depth-map", "registered already"):
+        assert words in page, words
+    assert result.outputs == {"picture": output, "report": tmp_path / "report.html"}
+    assert result.smooth_depth is not None
+    assert list(result.seconds)[-1] == "reporting"
+
+
 # Bits and formats
 
 
@@ -311,6 +631,25 @@ def test_moved_frames_of_8_bits_use_levels_between_when_16_are_asked_for(tmp_pat
     paths = write_frames(tmp_path / "frames", moved.frames)
     fuse_files(paths, tmp_path / "fused.tif", bit_depth=16)
     assert (to_integers(read_image(tmp_path / "fused.tif").pixels, 16) % 257 != 0).mean() > 0.1
+
+
+@pytest.mark.parametrize(("name", "code"), [("none", 1), ("lzw", 5), ("deflate", 8), ("zstd", 50000)])
+def test_the_compression_of_tiff_is_the_one_asked_for_and_loses_nothing(tmp_path, small_stack, name, code):
+    paths = write_frames(tmp_path / "frames", small_stack, ending="tif", bits=16)
+    result = fuse_files(paths, tmp_path / "o.tif", compression=name, method="average", slabs=(2, 0))
+    for path in (tmp_path / "o.tif", *result.slabs):
+        with tifffile.TiffFile(path) as tiff:
+            assert tiff.pages[0].compression in (code, 32946 if code == 8 else code)
+    assert read_image(tmp_path / "o.tif").bit_depth == 16
+    np.testing.assert_allclose(read_image(tmp_path / "o.tif").pixels, result.image, atol=0.5001 / 65535)
+
+
+def test_a_higher_level_makes_a_smaller_png(tmp_path, stack_folder):
+    sizes = []
+    for level in (0, 9):
+        fuse_files(stack_folder, tmp_path / f"{level}.png", compression=level, method="average")
+        sizes.append((tmp_path / f"{level}.png").stat().st_size)
+    assert sizes[1] < 0.9 * sizes[0]
 
 
 def test_less_quality_makes_a_smaller_file(tmp_path, stack_folder):

@@ -1,5 +1,5 @@
 """Lets ``python -m allfocus.cli`` stand for the ``allfocus`` command."""
 
-from allfocus.cli.main import main
+from allfocus.cli.start import main
 
 main()

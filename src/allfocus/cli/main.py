@@ -13,20 +13,21 @@ import click
 
 from allfocus import __version__
 from allfocus.cli.align_command import align
+from allfocus.cli.batch_command import batch
+from allfocus.cli.benchmark_command import benchmark
 from allfocus.cli.datasets_command import datasets
 from allfocus.cli.demo_command import demo
 from allfocus.cli.evaluate_command import evaluate
 from allfocus.cli.export_command import export
 from allfocus.cli.fuse_command import fuse
+from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
 from allfocus.cli.scene_command import scene
 from allfocus.cli.score_command import score
+from allfocus.cli.serve_command import serve
 from allfocus.cli.train_command import train
 from allfocus.errors import AllfocusError
-
-INTERRUPTED = 130
-"""128 + SIGINT, as shells report a command stopped with Ctrl-C."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -35,7 +36,10 @@ def allfocus() -> None:
     """Turn a stack of partly focused pictures into one that is sharp everywhere."""
 
 
-for command in (fuse, align, demo, scene, methods, metrics, datasets, score, evaluate, train, export):
+for command in (
+    *(fuse, align, batch, demo, scene, methods, metrics, datasets),
+    *(score, evaluate, benchmark, train, export, serve),
+):
     allfocus.add_command(command)
 
 
@@ -61,6 +65,8 @@ def run(arguments: Sequence[str]) -> int:
     except AllfocusError as error:
         return _fail(str(error), error.exit_code)
     except Exception as error:
+        if _came_from_interrupt(error):
+            return _fail("interrupted", INTERRUPTED)
         if os.environ.get("ALLFOCUS_TRACEBACK"):
             traceback.print_exc()
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -70,3 +76,10 @@ def run(arguments: Sequence[str]) -> int:
 def _fail(message: str, exit_code: int) -> int:
     click.echo("allfocus: " + " ".join(message.split()), err=True)
     return exit_code
+
+
+def _came_from_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C was behind an error: libraries that are loaded late may turn it into an ImportError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
