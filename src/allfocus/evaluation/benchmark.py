@@ -1,8 +1,9 @@
 """The benchmark: methods x data sets x pictures, scored and written down, with statistics and a report."""
 
 import datetime
+import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -28,6 +29,8 @@ FORMAT = "allfocus-evaluation-1"
 Folder = str | PathLike[str]
 Progress = Callable[[str, int, int], None]
 """Called with the step ("scoring", "reporting"), how much of it is done, and how much there is."""
+RunCells = Callable[[Sequence[CellTask]], Iterable[tuple[int, Cell]]]
+"""Gives the number of each task with its cell, as they are finished."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def evaluate(
     seed: int = 0,
     device: str = "cpu",
     report: bool = True,
+    run: RunCells | None = None,
     progress: Progress | None = None,
 ) -> EvaluationResult:
     """The scores of all methods on all pictures, with statistics; tables, report and fused pictures are in ``output``.
@@ -89,6 +93,7 @@ def evaluate(
         seed: Of the bootstrap. The fusion itself has no chance in it.
         device: "cpu", "cuda" or "auto", for the learned methods.
         report: Also make ``report.html``.
+        run: What fills the cells, in place of processes on this machine; see ``allfocus.batch.cells.run_on_cluster``.
         progress: Called after each cell; see ``Progress``.
 
     Raises:
@@ -115,12 +120,12 @@ def evaluate(
     samples = {name: find_dataset(name, root)[:limit] for name, root in folders.items()}
     chosen = {name: _choose_metrics(metrics, name, samples[name]) for name in samples}
     _check_metrics(metrics, chosen)
-    target = _prepare_output(Path(output))
+    target = _prepare_output(Path(output).absolute() if run else Path(output))
     tasks = _list_tasks(
         samples, methods, chosen, target, images, protocol=protocol, jpeg=jpeg, device=device, resume=resume
     )
     count = usable_cores() if workers is None else workers
-    found = _fill_cells(tasks, count, progress)
+    found = _fill_cells(tasks, run or functools.partial(run_cells, workers=count), progress)
     summaries = summarise(found, metrics=chosen, seed=seed)
     settings = {
         "datasets": {name: {"folder": str(folders[name]), "pictures": len(samples[name])} for name in samples},
@@ -130,7 +135,7 @@ def evaluate(
         "protocol": protocol,
         "jpeg": None if jpeg is None else str(jpeg),
         "limit": limit,
-        "workers": count,
+        "workers": None if run else count,
         "seed": seed,
         "device": device,
     }
@@ -145,10 +150,10 @@ def evaluate(
     return result
 
 
-def _fill_cells(tasks: Sequence[CellTask], workers: int, progress: Progress | None) -> tuple[Cell, ...]:
+def _fill_cells(tasks: Sequence[CellTask], run: RunCells, progress: Progress | None) -> tuple[Cell, ...]:
     """The cells in the order of their tasks, whatever the order in which they were finished."""
     cells: dict[int, Cell] = {}
-    for number, cell in run_cells(tasks, workers=workers):
+    for number, cell in run(tasks):
         cells[number] = cell
         if progress is not None:
             progress("scoring", len(cells), len(tasks))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.html_pages import nice_ticks
+
 WIDTH = 360
 """Of a plot, in SVG units; about the pixels it is shown at."""
 LABELS = 116
@@ -122,21 +124,6 @@ def difference_plot(differences: NDArray[np.float64], *, pictures: Sequence[str]
             f'y="{top}" width="{thickness:.1f}" height="{max(length, 0.8)}"><title>{label}</title></rect>'
         )
     return "".join(parts) + "</svg>"
-
-
-def nice_ticks(low: float, high: float, *, most: int = 4) -> list[float]:
-    """Round numbers between two ends, a few of them.
-
-    Example:
-        >>> nice_ticks(0.83, 1.22)
-        [0.9, 1.0, 1.1, 1.2]
-    """
-    if not high > low:
-        return [low]
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(factor * power for factor in (1, 2, 5, 10, 20) if (high - low) / (factor * power) <= most)
-    first = math.ceil(low / step)
-    return [round(number * step, 12) for number in range(first, math.floor(high / step) + 1)]
 
 
 def _open(height: float, title: str) -> str:

@@ -9,16 +9,10 @@ import pytest
 
 from allfocus.evaluation import report
 from allfocus.evaluation.benchmark import evaluate
-from allfocus.evaluation.comparison_pictures import (
-    crop,
-    data_address,
-    difference_map,
-    find_focus_windows,
-    heat_picture,
-    shrink,
-)
-from allfocus.evaluation.plots import difference_plot, nice_ticks, strip_plot
+from allfocus.evaluation.focus_windows import find_focus_windows
+from allfocus.evaluation.plots import difference_plot, strip_plot
 from allfocus.evaluation.scenes_to_show import choose_scenes
+from allfocus.html_pages import crop, data_address, difference_map, heat_picture, nice_ticks, shrink
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
 
