@@ -1,0 +1,212 @@
+"""Frames of a job: taking them in from uploads, local folders and samples; order, removal, thumbnails."""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from allfocus.errors import AllfocusError
+from allfocus.images.reading import list_files
+from allfocus.scenes.catalogue import SCENES
+from allfocus.web.processes import TaskError
+from allfocus.web.records import ACTIVE, Frame, Job, clean_name
+from allfocus.web.refusals import Refusal
+from allfocus.web.store import size_of
+from allfocus.web.studio import Studio
+
+SAMPLE_BYTES = 64 * 2**20
+"""More than a sample takes."""
+
+
+def require_frames(studio: Studio, job_id: str, count: int = 1) -> Job:
+    """The job, if it can take so many more frames now."""
+    job = studio.job(job_id)
+    if job.state in ACTIVE:
+        raise Refusal(409, "the job is running; cancel it before you change its frames")
+    if len(job.frames) + count > studio.settings.frames:
+        raise Refusal(413, f"a job has {studio.settings.frames} frames at most; leave some out")
+    return job
+
+
+def inspect(studio: Studio, path: Path, name: str, split_into: Path, *, most: int) -> list[dict[str, Any]]:
+    """What the pictures in a file are; see ``tasks.inspect_file``.
+
+    Args:
+        studio: Whose limits hold.
+        path: The file.
+        name: What the client calls it.
+        split_into: Folder for the single pictures of a file with several.
+        most: How many pictures it may hold.
+
+    Raises:
+        Refusal: it is no picture that can be read (415), or one with too many pixels, or too many of them (413).
+    """
+    values = {
+        "path": str(path),
+        "max_pixels": studio.settings.pixels,
+        "max_pictures": most,
+        "max_bytes": studio.free_bytes(),
+        "split_into": str(split_into),
+    }
+    try:
+        found: list[dict[str, Any]] = studio.pictures.run("inspect_file", values)
+    except TaskError as error:
+        text = str(error).replace(str(path), name).replace(path.name, name)
+        too_large = "more than the limit of" in text
+        text = text.replace("raise it (--max-pixels, max_pixels) if you trust the file", "use a smaller picture")
+        raise Refusal(413 if too_large else 415, text if name in text else f"{name}: {text}") from error
+    return found
+
+
+@contextlib.contextmanager
+def splitting_folder(studio: Studio) -> Iterator[Path]:
+    """A folder for the pictures of one file, which is gone afterwards with what was left in it."""
+    folder = studio.store.temporary / secrets.token_hex(8)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, Any]:
+    """The first frame that came with a file, which is now in the job; a file with several pictures gives several.
+
+    Args:
+        studio: Where the job is.
+        job_id: The job.
+        part: The file as it arrived; gone afterwards.
+        name: What the client calls it.
+    """
+    name = clean_name(name, "frame")
+    folder = studio.store.folder(job_id)
+    most = studio.settings.frames - len(studio.job(job_id).frames)
+    with splitting_folder(studio) as pages:
+        found = inspect(studio, part, name, pages, most=most)
+        files = [Path(item.pop("file")) for item in found]
+        with studio.lock:
+            job = require_frames(studio, job_id, len(found))
+            if len(found) > 1:
+                studio.require_room(sum(size_of(file) for file in files))
+            frames = []
+            for page, (item, file) in enumerate(zip(found, files, strict=True), start=1):
+                shown = name if len(found) == 1 else f"{name} page {page}"
+                frame = Frame(id=secrets.token_hex(6), name=shown, bytes=size_of(file), **item)
+                os.replace(file, folder / "frames" / frame.id)
+                frames.append(frame)
+            _add(studio, job, frames)
+            shown_frames = {frame["id"]: frame for frame in studio.show(job)["frames"]}
+    return {**shown_frames[frames[0].id], "pages": len(frames)}
+
+
+def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
+    """The job with the pictures of a local folder, which stay where they are."""
+    if not studio.settings.allow_folders:
+        raise Refusal(403, "local folders are switched off; start the server with --allow-folders DIR")
+    allowed = [folder.resolve() for folder in studio.settings.allow_folders]
+
+    def is_allowed(path: Path) -> bool:
+        return any(path == folder or folder in path.parents for folder in allowed)
+
+    try:
+        folder = Path(text).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise Refusal(400, "this is no path; name a folder") from error
+    if not is_allowed(folder):
+        raise Refusal(403, "the folder is not below one that the server was started with (--allow-folders)")
+    if not folder.is_dir():
+        raise Refusal(404, "there is no such folder; check the name")
+    studio.job(job_id)
+    # Resolved, so that a link inside the folder does not lead out of it.
+    files = [file for file in (path.resolve() for path in list_files(folder)) if is_allowed(file)]
+    require_frames(studio, job_id, len(files))
+    frames: list[Frame] = []
+    for file in files:
+        most = studio.settings.frames - len(frames)
+        with splitting_folder(studio) as pages:
+            for item in inspect(studio, file, file.name, pages, most=most):
+                own = Path(item.pop("file"))
+                frame = Frame(id=secrets.token_hex(6), name=file.name, bytes=size_of(own), path=str(own), **item)
+                if own != file:  # a page of a file with several became a file of the job
+                    frame.path = None
+                    os.replace(own, studio.store.folder(job_id) / "frames" / frame.id)
+                frames.append(frame)
+    with studio.lock:
+        job = require_frames(studio, job_id, len(frames))
+        _add(studio, job, frames)
+        return studio.show(job)
+
+
+def _add(studio: Studio, job: Job, frames: list[Frame]) -> None:
+    job.frames += frames
+    try:
+        studio.save(job)
+    except AllfocusError as error:
+        del job.frames[-len(frames) :]
+        raise Refusal(507, str(error)) from error
+
+
+def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[str, Any]:
+    """The job with its frames in a new order, each included or not."""
+    with studio.lock:
+        job = require_frames(studio, job_id, 0)
+        known = {frame.id: frame for frame in job.frames}
+        if sorted(frame_id for frame_id, _ in order) != sorted(known):
+            raise Refusal(400, "name every frame of the job exactly once")
+        job.frames = [known[frame_id] for frame_id, _ in order]
+        for frame_id, included in order:
+            known[frame_id].included = included
+        studio.save(job)
+        return studio.show(job)
+
+
+def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
+    """The job without a frame, whose file is deleted if it is the job's own."""
+    with studio.lock:
+        job = require_frames(studio, job_id, 0)
+        frame = job.frame(frame_id)
+        if frame is None:
+            raise Refusal(404, "the job has no such frame")
+        if any(stroke.source == f"frame-{frame_id}" for stroke in (*job.strokes, *job.undone)):
+            raise Refusal(409, f"strokes were painted from {frame.name}; undo them, or leave the frame out instead")
+        job.frames.remove(frame)
+        studio.save(job)
+        if frame.path is None:
+            studio.frame_path(job, frame).unlink(missing_ok=True)
+        (studio.store.folder(job_id) / "thumbnails" / f"{frame_id}.jpg").unlink(missing_ok=True)
+        return studio.show(job)
+
+
+def add_sample(studio: Studio, scene: str) -> dict[str, Any]:
+    """A new job with a rendered stack in it, to try things with."""
+    if scene not in SCENES:
+        raise Refusal(400, f"there is no such scene; there are {', '.join(SCENES)}")
+    studio.require_room(SAMPLE_BYTES)
+    try:
+        files = studio.pictures.run("render_sample", {"scene": scene, "folder": str(studio.store.temporary)})
+    except TaskError as error:
+        raise Refusal(507, f"the scene could not be rendered: {error}") from error
+    job_id = studio.create(f"sample {scene}")["id"]
+    for number, file in enumerate(files, start=1):
+        add_upload(studio, job_id, Path(file), f"{scene}_{number}.tif")
+    return studio.show(studio.job(job_id))
+
+
+def thumbnail(studio: Studio, job_id: str, frame_id: str) -> Path:
+    """The file with a small picture of a frame."""
+    job = studio.job(job_id)
+    frame = job.frame(frame_id)
+    if frame is None:
+        raise Refusal(404, "the job has no such frame")
+    target = studio.store.folder(job_id) / "thumbnails" / f"{frame.id}.jpg"
+    if not target.exists():
+        path = studio.frame_path(job, frame)
+        values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
+        try:
+            studio.pictures.run("make_thumbnail", values)
+        except TaskError as error:
+            raise Refusal(415, studio.readable(job, str(error))) from error
+    return target

@@ -1,0 +1,270 @@
+"""The long work of a studio: fusing stacks and trying other methods, each in a process that can be ended any time."""
+
+import contextlib
+import logging
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allfocus.errors import OutputError
+from allfocus.fusion.methods import require_method
+from allfocus.web.fusion_queue import FusionQueue, Work
+from allfocus.web.layers import layer_bytes
+from allfocus.web.processes import TaskError
+from allfocus.web.records import (
+    ACTIVE,
+    CANCELLED,
+    DONE,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    Alternative,
+    Job,
+    Options,
+    Run,
+    find_problem,
+)
+from allfocus.web.refusals import Refusal
+from allfocus.web.store import remove_unnamed, size_of
+
+if TYPE_CHECKING:
+    from allfocus.web.studio import Studio
+
+MOST_NOTICES = 500
+
+_log = logging.getLogger("allfocus.web")
+
+
+class Fusions:
+    """What runs and what waits for a studio's jobs."""
+
+    def __init__(self, studio: "Studio") -> None:
+        self._studio = studio
+        settings = studio.settings
+        self._queue = FusionQueue(self._carry_out, workers=settings.workers, waiting=settings.jobs_waiting)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait now."""
+        return self._queue.waiting
+
+    def end(self, job_id: str) -> None:
+        """End all work of a job that is being deleted."""
+        self._queue.cancel(job_id)
+
+    def close(self) -> None:
+        """End all work."""
+        self._queue.close()
+
+    def start(self, job_id: str, options: Options) -> dict[str, Any]:
+        """The job, now waiting to be fused."""
+        with self._studio.lock:
+            job = self._studio.job(job_id)
+            if job.state in ACTIVE:
+                raise Refusal(409, "the job is running already; cancel it first")
+            if any(item.state in ACTIVE for item in job.alternatives):
+                raise Refusal(409, "another method runs for this job; wait for it or cancel it")
+            included = [frame for frame in job.frames if frame.included]
+            if len(included) < 2:
+                raise Refusal(400, f"{len(included)} frames are included; a stack needs at least two")
+            problems = [(frame, find_problem(job, frame)) for frame in included]
+            for frame, problem in problems:
+                if problem and not options.skip_bad:
+                    raise Refusal(400, f"{frame.name} {problem}")
+            require_method(options.method, device=self._studio.settings.device, prefer=options.prefer)
+            first = included[0]
+            # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
+            self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
+            # Its thread waits for the lock, so it sees the job as it is saved below.
+            self._queue.submit(Work(job_id, options.method))
+            before = (job.state, job.error, job.options, job.notices)
+            job.state, job.error, job.options, job.notices = QUEUED, None, options, []
+            try:
+                self._studio.save(job)
+            except OutputError:
+                self._queue.cancel(job_id)
+                job.state, job.error, job.options, job.notices = before
+                raise
+            return self._studio.show(job)
+
+    def start_alternative(self, job_id: str, method: str) -> dict[str, Any]:
+        """The job, with another method waiting to be run on its frames."""
+        with self._studio.lock:
+            job = self._studio.job(job_id)
+            if job.run is None or job.state in ACTIVE:
+                raise Refusal(409, "another method can be tried when the job is done")
+            require_method(method, device=self._studio.settings.device)
+            if any(job.frame(name) is None for name in job.run.frames):
+                raise Refusal(409, "a frame of the result was removed; start the job again first")
+            if method == job.run.method:
+                raise Refusal(409, f"the result was made with {method} already; choose another method")
+            if any(item.method == method and item.state != FAILED for item in job.alternatives):
+                raise Refusal(409, f"{method} was tried already, or is being tried")
+            self._studio.require_room(0)
+            self._queue.submit(Work(job_id, method, alternative=True))
+            job.alternatives = [item for item in job.alternatives if item.method != method]
+            job.alternatives.append(Alternative(method, QUEUED))
+            self._studio.save(job)
+            return self._studio.show(job)
+
+    def cancel(self, job_id: str) -> dict[str, Any]:
+        """The job, with all its work ended."""
+        with self._studio.lock:
+            job = self._studio.job(job_id)
+            if job.state not in ACTIVE and not any(item.state in ACTIVE for item in job.alternatives):
+                raise Refusal(409, "nothing runs for this job")
+            for work in self._queue.cancel(job_id):
+                self._conclude(job, work, CANCELLED, None)
+            return self._studio.show(job)
+
+    def _carry_out(self, work: Work) -> None:
+        """Do one piece of long work in the thread that minds it."""
+        try:
+            if work.alternative:
+                self._run_alternative(work)
+            else:
+                self._run_fusion(work)
+        except Exception:  # nothing that goes wrong for one job may end the thread that serves the others
+            _log.exception("a job failed in the server")
+            with self._studio.lock, contextlib.suppress(Exception):
+                self._conclude(self._studio.job(work.job_id), work, FAILED, "the server made a mistake; see its log")
+
+    def _run_fusion(self, work: Work) -> None:
+        run_name = f"run-{secrets.token_hex(4)}"
+        with self._studio.lock:
+            job = self._studio.store.jobs.get(work.job_id)
+            if job is None:
+                return
+            if work.cancelled:  # between leaving the line and arriving here
+                self._conclude(job, work, CANCELLED, None)
+                return
+            job.state = RUNNING
+            self._studio.save(job)
+            frames = [frame for frame in job.frames if frame.included]
+            options = job.options or Options()
+        folder = self._studio.store.folder(job.id)
+        paths = [str(self._studio.frame_path(job, frame)) for frame in frames]
+        values = {
+            "paths": paths,
+            "names": [frame.name for frame in frames],
+            "folder": str(folder / run_name),
+            "layers": str(folder / "layers" / run_name),
+            "options": vars(options),
+            "max_pixels": self._studio.settings.pixels,
+            "device": self._studio.settings.device,
+        }
+        reply = self._run_task(job, work, "fuse_stack", values)
+        if reply is None:
+            self._tidy(job)
+            return
+        by_file = {Path(path).name: frame for path, frame in zip(paths, frames, strict=True)}
+        with self._studio.lock:
+            if work.cancelled or job.id not in self._studio.store.jobs:
+                if job.id in self._studio.store.jobs:
+                    self._conclude(job, work, CANCELLED, None)
+                self._tidy(job)
+                return
+            fused = [by_file[name] for name in reply.pop("frames")]
+            left_out = {
+                by_file[name].name: self._studio.readable(job, why) for name, why in reply.pop("left_out").items()
+            }
+            job.revision += 1
+            job.run = Run(
+                folder=run_name,
+                method=options.method,
+                bit_depth=max(frame.bit_depth for frame in fused),
+                frames=[frame.id for frame in fused],
+                names=[frame.name for frame in fused],
+                left_out=left_out,
+                has_report=(folder / run_name / "report.html").is_file(),
+                bytes=size_of(folder / run_name),
+                first_revision=job.revision,
+                **reply,
+            )
+            job.strokes, job.undone, job.alternatives = [], [], []
+            self._conclude(job, work, DONE, None)
+            self._studio.cache.forget(folder / "layers")
+            self._tidy(job)
+            self._studio.cache.add(folder / "layers" / run_name / "result")
+
+    def _run_alternative(self, work: Work) -> None:
+        with self._studio.lock:
+            job = self._studio.store.jobs.get(work.job_id)
+            if job is None:
+                return
+            if job.run is None or work.cancelled:
+                self._conclude(job, work, CANCELLED, None)
+                return
+            self._set_alternative(job, work.method, RUNNING, None)
+            self._studio.save(job)
+            run = job.run
+            paths = [
+                str(self._studio.frame_path(job, frame)) for frame in map(job.frame, run.frames) if frame is not None
+            ]
+        target = self._studio.store.folder(job.id) / run.folder
+        values = {
+            "paths": paths,
+            "run": str(target),
+            "layer": str(target / "alternatives" / f"method-{work.method}"),
+            "method": work.method,
+            "working_depth": run.working_depth,
+            "max_pixels": self._studio.settings.pixels,
+            "device": self._studio.settings.device,
+        }
+        reply = self._run_task(job, work, "fuse_alternative", values)
+        with self._studio.lock:
+            if reply is not None and job.id in self._studio.store.jobs:
+                run.bytes = size_of(target)
+                self._conclude(job, work, CANCELLED if work.cancelled else DONE, None)
+            self._tidy(job)
+
+    def _tidy(self, job: Job) -> None:
+        """Delete what a run that was cut short left behind, and all of a job that was deleted while it ran."""
+        folder = self._studio.store.folder(job.id)
+        with self._studio.lock, contextlib.suppress(OSError):
+            if job.id in self._studio.store.jobs:
+                remove_unnamed(folder, job)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _run_task(self, job: Job, work: Work, name: str, values: dict[str, Any]) -> dict[str, Any] | None:
+        """What the task returned, or None when it failed or was cancelled, which is then noted."""
+
+        def tell(message: dict[str, Any]) -> None:
+            if "progress" in message:
+                shown = {**message["progress"], **({"method": work.method} if work.alternative else {})}
+                self._studio.progress[job.id] = shown
+                self._studio.bus.publish(job.id, "progress", shown)
+            elif "notice" in message and len(job.notices) < MOST_NOTICES:
+                text = self._studio.readable(job, message["notice"])
+                with self._studio.lock:
+                    job.notices.append(text)
+                self._studio.bus.publish(job.id, "notice", {"text": text})
+
+        try:
+            return work.process.run(name, values, tell=tell) or {}
+        except TaskError as error:
+            with self._studio.lock:
+                if job.id in self._studio.store.jobs and not self._queue.closing:
+                    if work.cancelled:
+                        self._conclude(job, work, CANCELLED, None)
+                    else:
+                        self._conclude(job, work, FAILED, self._studio.readable(job, str(error)))
+            return None
+
+    def _conclude(self, job: Job, work: Work, state: str, error: str | None) -> None:
+        self._studio.progress.pop(job.id, None)
+        if work.alternative:
+            if state == CANCELLED:
+                job.alternatives = [item for item in job.alternatives if item.method != work.method]
+            else:
+                self._set_alternative(job, work.method, state, error)
+        else:
+            job.state, job.error = state, error
+        self._studio.save(job)
+
+    def _set_alternative(self, job: Job, method: str, state: str, error: str | None) -> None:
+        for item in job.alternatives:
+            if item.method == method:
+                item.state, item.error = state, error

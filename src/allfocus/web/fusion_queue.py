@@ -1,0 +1,104 @@
+"""The queue of long work: a bounded line of stacks in front of a few threads, each of which minds one process."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from allfocus.web.processes import WorkerProcess
+from allfocus.web.refusals import Refusal
+
+
+@dataclass(eq=False)
+class Work:
+    """One piece of long work."""
+
+    job_id: str
+    method: str
+    alternative: bool = False
+    """False for the fusion of the job, True for another method's result beside it."""
+    process: WorkerProcess = field(default_factory=WorkerProcess)
+    cancelled: bool = False
+
+
+class FusionQueue:
+    """Runs work in the order in which it came, a few at a time.
+
+    Args:
+        carry_out: Does one piece of work and does not raise.
+        workers: How many at a time.
+        waiting: How many may wait besides those that run.
+    """
+
+    def __init__(self, carry_out: Callable[[Work], None], *, workers: int, waiting: int) -> None:
+        self._carry_out = carry_out
+        self._workers, self._most_waiting = workers, waiting
+        self._line: deque[Work] = deque()
+        self._running: list[Work] = []
+        self._changed = threading.Condition()
+        self._closing = False
+        self._threads = [threading.Thread(target=self._work, name=f"fusion-{n}", daemon=True) for n in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait now."""
+        with self._changed:
+            return len(self._line)
+
+    def submit(self, work: Work) -> None:
+        """Put work in the line.
+
+        Raises:
+            Refusal: the line is full.
+        """
+        with self._changed:
+            idle = self._workers - len(self._running)
+            if len(self._line) - idle >= self._most_waiting:
+                raise Refusal(429, f"{len(self._line)} stacks wait already; try again later", retry_after=20)
+            self._line.append(work)
+            self._changed.notify()
+
+    def cancel(self, job_id: str) -> list[Work]:
+        """Take a job's work out of the line, and end what runs; what was only waiting comes back."""
+        with self._changed:
+            taken = [work for work in self._line if work.job_id == job_id]
+            for work in taken:
+                self._line.remove(work)
+            for work in (*taken, *(work for work in self._running if work.job_id == job_id)):
+                work.cancelled = True
+                work.process.kill()
+            return taken
+
+    def close(self) -> None:
+        """End everything and wait for the threads."""
+        with self._changed:
+            self._closing = True
+            self._line.clear()
+            for work in self._running:
+                work.process.kill()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    @property
+    def closing(self) -> bool:
+        """True once the server stops."""
+        return self._closing
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._line and not self._closing:
+                    self._changed.wait()
+                if self._closing:
+                    return
+                work = self._line.popleft()
+                self._running.append(work)
+            try:
+                self._carry_out(work)
+            finally:
+                work.process.close()
+                with self._changed:
+                    self._running.remove(work)

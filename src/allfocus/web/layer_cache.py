@@ -1,0 +1,102 @@
+"""Layers made when they are first looked at and kept on disk within a limit; the least recently used ones go first."""
+
+import shutil
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from allfocus.web.refusals import Refusal
+from allfocus.web.store import size_of
+
+
+class LayerCache:
+    """Folders of layers that can be made again.
+
+    Args:
+        limit: Bytes of all layers together.
+        work: The work folder, in which layers from before a restart are found.
+    """
+
+    def __init__(self, limit: int, work: Path) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._making: dict[Path, threading.Lock] = defaultdict(threading.Lock)
+        self._sizes: dict[Path, int] = {}
+        self._used_at: dict[Path, float] = {}
+        for folder in work.glob("jobs/*/layers/*/*"):
+            if folder.name.endswith(".part"):
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                self._note(folder)
+
+    @property
+    def used(self) -> int:
+        """Bytes of all layers together."""
+        with self._lock:
+            return sum(self._sizes.values())
+
+    def get(self, folder: Path, size: int, make: Callable[[], object]) -> Path:
+        """The folder, with the layer in it.
+
+        Args:
+            folder: Where the layer is or will be.
+            size: About how many bytes it will take.
+            make: Puts it there.
+
+        Raises:
+            Refusal: it is larger than all layers together may be.
+        """
+        with self._lock:
+            lock = self._making[folder]
+        with lock:
+            if not (folder / "level0.npy").exists():
+                self._make_room(size)
+                make()
+                self._note(folder)
+            with self._lock:
+                self._used_at[folder] = time.monotonic()
+        return folder
+
+    def add(self, folder: Path) -> None:
+        """Count a layer that was made elsewhere."""
+        if folder.exists():
+            self._note(folder)
+            self._make_room(0)
+
+    def forget(self, below: Path) -> None:
+        """Stop counting the layers below a folder, which is being deleted."""
+        with self._lock:
+            for folder in [folder for folder in self._sizes if below in folder.parents]:
+                self._drop(folder)
+
+    def shrink(self, size: int) -> None:
+        """Delete the least recently used layers until so many bytes are free of them."""
+        with self._lock:
+            goal = max(0, sum(self._sizes.values()) - size)
+            self._evict_to(goal)
+
+    def _note(self, folder: Path) -> None:
+        size = size_of(folder)
+        with self._lock:
+            self._sizes[folder] = size
+            self._used_at.setdefault(folder, time.monotonic())
+
+    def _make_room(self, size: int) -> None:
+        if size > self._limit:
+            raise Refusal(507, f"this layer needs {size} bytes, more than all may have ({self._limit})")
+        with self._lock:
+            self._evict_to(self._limit - size)
+
+    def _evict_to(self, goal: int) -> None:
+        for folder in sorted(self._sizes, key=lambda folder: self._used_at[folder]):
+            if sum(self._sizes.values()) <= goal:
+                return
+            # A tile that is being read keeps its pages; the files go when it is done.
+            shutil.rmtree(folder, ignore_errors=True)
+            self._drop(folder)
+
+    def _drop(self, folder: Path) -> None:
+        self._sizes.pop(folder, None)
+        self._used_at.pop(folder, None)

@@ -1,0 +1,262 @@
+"""What is known of a job: frames, options, state, result and strokes; as kept on disk and as shown to clients."""
+
+import math
+import shlex
+import unicodedata
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from allfocus.web.legends import describe_colours
+
+TILE_SIDE = 256
+LONGEST_NAME = 120
+
+NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
+ACTIVE = (QUEUED, RUNNING)
+
+
+@dataclass
+class Frame:
+    """One picture of the stack."""
+
+    id: str
+    name: str
+    """What the client called it; shown, and never used as a path."""
+    width: int
+    height: int
+    channels: int
+    bit_depth: int
+    bytes: int
+    included: bool = True
+    path: str | None = None
+    """Where it lies when it is not the job's own copy."""
+
+
+@dataclass
+class Options:
+    """How to fuse."""
+
+    method: str = "ips"
+    align: bool = True
+    prefer: str | None = None
+    skip_bad: bool = False
+
+
+@dataclass
+class Stroke:
+    """One stroke of the brush, which takes pixels from another layer into the result."""
+
+    id: str
+    source: str
+    """The layer painted from: frame-ID or method-NAME."""
+    points: list[list[float]]
+    """[x, y] in pixels of the result; the first pixel reaches from 0 to 1, so its centre is at 0.5."""
+    radius: float
+    """Pixels; at this distance the stroke ends."""
+    hardness: float
+    """0..1: the part of the radius within which the source is taken as it is."""
+
+
+@dataclass
+class Alternative:
+    """Another method's result for the same stack, to compare and to paint from."""
+
+    method: str
+    state: str
+    error: str | None = None
+
+
+@dataclass
+class Run:
+    """A finished fusion: what it gave, and where it lies."""
+
+    folder: str
+    method: str
+    width: int
+    height: int
+    channels: int
+    bit_depth: int
+    """Of the frames."""
+    working_depth: int
+    """Of the result here: 16, or 32 for floating point frames."""
+    frames: list[str]
+    """Ids of the frames fused, in order."""
+    names: list[str]
+    left_out: dict[str, str]
+    seconds: dict[str, float]
+    aligned: bool
+    maps: list[str]
+    """Out of depth, decision, confidence."""
+    has_report: bool
+    bytes: int
+    first_revision: int
+
+    @property
+    def levels(self) -> int:
+        """Sizes at which there are tiles: the full one, and halves of it until one tile holds everything."""
+        return 1 + max(0, math.ceil(math.log2(max(self.width, self.height) / TILE_SIDE)))
+
+
+@dataclass
+class Job:
+    """One stack with all that was done to it."""
+
+    id: str
+    name: str
+    created: float
+    """Seconds since 1970."""
+    changed: float
+    state: str = NEW
+    error: str | None = None
+    frames: list[Frame] = field(default_factory=list)
+    options: Options | None = None
+    notices: list[str] = field(default_factory=list)
+    run: Run | None = None
+    alternatives: list[Alternative] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    undone: list[Stroke] = field(default_factory=list)
+    revision: int = 0
+
+    def frame(self, frame_id: str) -> Frame | None:
+        """The frame with this id, or None."""
+        return next((frame for frame in self.frames if frame.id == frame_id), None)
+
+    def layers(self) -> list[str]:
+        """Names of all layers that can be looked at."""
+        if self.run is None:
+            return []
+        present = [name for name in self.run.frames if self.frame(name) is not None]
+        found = ["result", *(f"frame-{name}" for name in present), *(f"difference-{name}" for name in present)]
+        found += self.run.maps
+        return found + [f"method-{item.method}" for item in self.alternatives if item.state == DONE]
+
+
+def job_to_json(job: Job) -> dict[str, Any]:
+    """Everything about a job as ``job.json`` holds it."""
+    return asdict(job)
+
+
+def job_from_json(content: dict[str, Any]) -> Job:
+    """The job that :func:`job_to_json` described.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not such a description.
+    """
+    known = {item.name for item in fields(Job)}
+    job = Job(**{key: value for key, value in content.items() if key in known})
+    job.frames = [Frame(**item) for item in content["frames"]]
+    job.options = Options(**content["options"]) if content["options"] else None
+    job.run = Run(**content["run"]) if content["run"] else None
+    job.alternatives = [Alternative(**item) for item in content["alternatives"]]
+    job.strokes = [Stroke(**item) for item in content["strokes"]]
+    job.undone = [Stroke(**item) for item in content["undone"]]
+    return job
+
+
+def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
+    """A job as clients see it; no path of this machine is in it."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "created": job.created,
+        "state": job.state,
+        "error": job.error,
+        "frames": [show_frame(job, frame) for frame in job.frames],
+        "options": asdict(job.options) if job.options else None,
+        "progress": progress,
+        "notices": list(job.notices),
+        "result": _show_result(job),
+        "alternatives": [asdict(item) for item in job.alternatives],
+        "alternative": next((asdict(item) for item in reversed(job.alternatives) if item.state != DONE), None),
+        "strokes": [asdict(stroke) for stroke in job.strokes],
+        "redo_count": len(job.undone),
+        "command": command_line(job),
+    }
+
+
+def show_frame(job: Job, frame: Frame) -> dict[str, Any]:
+    """A frame as clients see it, with what is wrong about it."""
+    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included")
+    return {**{key: getattr(frame, key) for key in shown}, "problem": find_problem(job, frame)}
+
+
+def find_problem(job: Job, frame: Frame) -> str | None:
+    """Why a frame does not fit the first one that is included; None when it does."""
+    first = next((other for other in job.frames if other.included), frame)
+    if (frame.width, frame.height) != (first.width, first.height):
+        return (
+            f"is {frame.width}x{frame.height}, but {first.name} is {first.width}x{first.height}; "
+            "all frames of a stack need the same size"
+        )
+    if frame.channels != first.channels:
+        kinds = {1: "grey", 3: "colour"}
+        return (
+            f"is {kinds.get(frame.channels)}, but {first.name} is {kinds.get(first.channels)}; leave it out or "
+            "convert one of them"
+        )
+    return None
+
+
+def _show_result(job: Job) -> dict[str, Any] | None:
+    run = job.run
+    if run is None:
+        return None
+    return {
+        "method": run.method,
+        "width": run.width,
+        "height": run.height,
+        "bit_depth": run.bit_depth,
+        "frames": run.names,
+        "left_out": run.left_out,
+        "seconds": run.seconds,
+        "aligned": run.aligned,
+        "has_depth": "depth" in run.maps,
+        "has_decision": "decision" in run.maps,
+        "has_confidence": "confidence" in run.maps,
+        "has_report": run.has_report,
+        "revision": job.revision,
+        "first_revision": run.first_revision,
+        "layers": job.layers(),
+        "legends": describe_colours(run.maps, run.frames),
+        "tile_size": TILE_SIDE,
+        "levels": run.levels,
+    }
+
+
+def command_line(job: Job) -> str:
+    """The command that fuses the included frames with the job's options.
+
+    Example:
+        >>> job = Job("1", "", 0, 0, frames=[Frame("a", "one two.png", 6, 4, 3, 8, 9)], options=Options(align=False))
+        >>> command_line(job)
+        "allfocus fuse 'one two.png' -o fused.tif --no-align"
+    """
+    options = job.options or Options()
+    # A name that begins with a dash would be taken for an option.
+    names = [f"./{name}" if name.startswith("-") else name for name in (f.name for f in job.frames if f.included)]
+    parts = ["allfocus", "fuse", *names, "-o", "fused.tif"]
+    if options.method != "ips":
+        parts += ["--method", options.method]
+    if not options.align:
+        parts.append("--no-align")
+    if options.prefer:
+        parts += ["--prefer", options.prefer]
+    if options.skip_bad:
+        parts.append("--skip-bad")
+    return shlex.join(parts)
+
+
+def clean_name(text: str, otherwise: str) -> str:
+    r"""A client's name for something, fit to be shown: its last part, one line, no control characters, not too long.
+
+    Example:
+        >>> clean_name("../../etc/passwd", "x"), clean_name("C:\\shots\\a\x00b.tif", "x"), clean_name("..", "y")
+        ('passwd', 'ab.tif', 'y')
+    """
+    last = text.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    # Control characters, and those that turn the reading direction, could make a name look like another.
+    kept = "".join(letter for letter in last if unicodedata.category(letter)[0] != "C")
+    kept = " ".join(kept.split())
+    if len(kept) > LONGEST_NAME:
+        kept = f"{kept[: LONGEST_NAME - 31]}…{kept[-30:]}"
+    return kept if kept.strip(". ") else otherwise

@@ -1,0 +1,109 @@
+"""The brush: pixels of one layer painted into the result at full bit depth, stroke by stroke, with undo by replay.
+
+A stroke's weight at a pixel depends on the distance to its line and on nothing else, so painting a part of it again
+gives the same values: undo restores the area of a stroke from the original and replays the others within it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.web.layers import Area, blocks_of
+from allfocus.web.records import Stroke
+
+Plane = NDArray[np.float64]
+Samples = NDArray[np.uint16] | NDArray[np.float32]
+OpenSource = Callable[[str], Samples]
+"""Gives the full size of a layer by its name."""
+
+
+def stroke_area(stroke: Stroke, width: int, height: int) -> Area:
+    """(left, top, right, bottom), ends excluded: the smallest area that holds all that a stroke may change.
+
+    Example:
+        >>> stroke_area(Stroke("1", "frame-a", [[5.0, 5.0]], radius=2, hardness=1), width=7, height=100)
+        (3, 3, 7, 7)
+    """
+    xs, ys = [point[0] for point in stroke.points], [point[1] for point in stroke.points]
+    left, right = _pixels_between(min(xs) - stroke.radius, max(xs) + stroke.radius)
+    top, bottom = _pixels_between(min(ys) - stroke.radius, max(ys) + stroke.radius)
+    left, top = min(max(left, 0), width), min(max(top, 0), height)
+    return (left, top, max(left, min(right, width)), max(top, min(bottom, height)))
+
+
+def _pixels_between(low: float, high: float) -> tuple[int, int]:
+    """The first pixel whose centre lies between two coordinates, and the one after the last."""
+    return math.ceil(low - 0.5), math.floor(high - 0.5) + 1
+
+
+def stroke_weight(stroke: Stroke, area: Area) -> NDArray[np.float64]:
+    """How much of the source each pixel of an area takes, (rows, columns), 0..1.
+
+    1 up to ``radius * hardness`` from the line through the points, 0 from ``radius`` on, and between them the smooth
+    step 1 - 3t² + 2t³.
+    """
+    left, top, right, bottom = area
+    squared = np.full((bottom - top, right - left), np.inf)
+    points = np.asarray(stroke.points, np.float64)
+    starts, ends = points, np.concatenate([points[1:], points[-1:]])
+    reach = stroke.radius
+    for start, end in zip(starts, ends, strict=True):
+        low, high = np.minimum(start, end) - reach, np.maximum(start, end) + reach
+        (x0, x1), (y0, y1) = _pixels_between(low[0], high[0]), _pixels_between(low[1], high[1])
+        x0, x1, y0, y1 = max(left, x0), min(right, x1), max(top, y0), min(bottom, y1)
+        if x0 >= x1 or y0 >= y1:
+            continue
+        part = squared[y0 - top : y1 - top, x0 - left : x1 - left]
+        xs, ys = np.arange(x0, x1)[None, :] + 0.5 - start[0], np.arange(y0, y1)[:, None] + 0.5 - start[1]
+        np.minimum(part, _squared_distance(xs, ys, end - start), out=part)
+    distance = np.sqrt(squared)
+    core = stroke.radius * stroke.hardness
+    if core >= stroke.radius:
+        return np.asarray(distance <= stroke.radius, np.float64)
+    t = np.clip((distance - core) / (stroke.radius - core), 0, 1)
+    return np.asarray(1 - t * t * (3 - 2 * t), np.float64)
+
+
+def _squared_distance(
+    xs: NDArray[np.float64], ys: NDArray[np.float64], along: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    length = float(along @ along)
+    nearest = np.clip((xs * along[0] + ys * along[1]) / length, 0, 1) if length > 0 else np.zeros(1)
+    return np.asarray((xs - nearest * along[0]) ** 2 + (ys - nearest * along[1]) ** 2, np.float64)
+
+
+def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area) -> None:
+    """Paint the part of a stroke that lies in an area.
+
+    Args:
+        painted: ``(H, W)`` or ``(H, W, 3)``, uint16 or float32; changed in place, only inside the area.
+        stroke: What to paint.
+        source: The layer that the stroke takes from, as ``painted``.
+        area: Where.
+    """
+    for left, top, right, bottom in blocks_of(area):
+        weight = stroke_weight(stroke, (left, top, right, bottom))
+        touched = weight > 0
+        if not touched.any():
+            continue
+        block = painted[top:bottom, left:right]
+        # In float64 neither the source at weight 1 nor the result at weight 0 changes by a bit.
+        old, new = block[touched].astype(np.float64), source[top:bottom, left:right][touched].astype(np.float64)
+        share = weight[touched] if block.ndim == 2 else weight[touched][:, None]
+        mixed = np.where(share == 1, new, old + share * (new - old))
+        block[touched] = (np.rint(mixed) if painted.dtype == np.uint16 else mixed).astype(painted.dtype)
+
+
+def replay(painted: Samples, original: Samples, strokes: Sequence[Stroke], open_source: OpenSource, area: Area) -> None:
+    """Make an area what it is after exactly these strokes, whatever it was before."""
+    height, width = painted.shape[:2]
+    left, top, right, bottom = area
+    for x0, y0, x1, y1 in blocks_of(area):
+        painted[y0:y1, x0:x1] = original[y0:y1, x0:x1]
+    for stroke in strokes:
+        x0, y0, x1, y1 = stroke_area(stroke, width, height)
+        common = (max(left, x0), max(top, y0), min(right, x1), min(bottom, y1))
+        if common[0] < common[2] and common[1] < common[3]:
+            paint(painted, stroke, open_source(stroke.source), common)

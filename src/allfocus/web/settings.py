@@ -1,0 +1,131 @@
+"""What a server may do: where it listens, what it lets in, and how much room it takes."""
+
+import ipaddress
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from allfocus.errors import InputError
+from allfocus.images.reading import MAX_PIXELS
+
+GIBIBYTE = 2**30
+SHORTEST_TOKEN = 16
+"""Characters; a shorter one could be guessed by trying."""
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """The settings of one server; all limits are stated to clients at ``/api/limits``.
+
+    Raises:
+        InputError: a limit makes no sense, or the server would be open to the network without a token.
+
+    Example:
+        >>> ServerSettings(work=Path("studio")).is_local
+        True
+    """
+
+    work: Path
+    """Folder for the jobs; made when it is missing. One server at a time."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 8400
+    """Port to listen on; 0 takes any free one."""
+    token: str | None = field(default=None, repr=False)
+    """What clients must show; None for a server that only this machine can reach."""
+    names: tuple[str, ...] = ()
+    """Further host names under which the server may be called, for a server behind another one."""
+    allow_folders: tuple[Path, ...] = ()
+    """Folders below which clients may name local folders; none when empty."""
+    reports: Path | None = None
+    """Folder with reports of ``allfocus evaluate`` to show; None shows none."""
+    workers: int = 1
+    """Stacks that are fused at the same time."""
+    jobs_waiting: int = 8
+    """Starts that may wait for a worker; one more is told to come back later."""
+    jobs: int = 200
+    """Jobs that are kept at a time."""
+    frames: int = 1000
+    """Frames of one job."""
+    upload_bytes: int = GIBIBYTE
+    """Of one uploaded file."""
+    pixels: int = MAX_PIXELS
+    """Of one frame."""
+    disk_bytes: int = 50 * GIBIBYTE
+    """Of everything in the work folder."""
+    cache_bytes: int = 10 * GIBIBYTE
+    """Of the pictures that are prepared for the viewer, which can be made again; part of ``disk_bytes``."""
+    lifetime_hours: float = 7 * 24
+    """After so long without a change a job is deleted."""
+    device: str = "auto"
+    """Where a network runs: "auto", "cpu" or "cuda"."""
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "jobs", "frames", "upload_bytes", "pixels", "disk_bytes", "cache_bytes"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if self.jobs_waiting < 0 or not self.lifetime_hours > 0:
+            raise InputError("the number of waiting jobs is 0 or more, and their lifetime more than 0 hours")
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"port {self.port} does not exist; ports are 0 to 65535")
+        if self.token is None and not self.is_local:
+            raise InputError(f"a server on {self.host} can be reached by others and needs a token (--token)")
+        if self.token is not None and not re.fullmatch(rf"[A-Za-z0-9_.~-]{{{SHORTEST_TOKEN},}}", self.token):
+            raise InputError(
+                f"the token needs at least {SHORTEST_TOKEN} characters out of letters, digits and _ . ~ -; "
+                "leave it out to get a random one"
+            )
+        for folder in (*self.allow_folders, *([self.reports] if self.reports else [])):
+            if not folder.is_dir():
+                raise InputError(f"{folder}: is no folder; name one that exists")
+
+    @property
+    def is_local(self) -> bool:
+        """True when only programs of this machine can reach the server."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name means this machine alone.
+
+    Example:
+        >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("example.org")
+        (True, True, False, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_token() -> str:
+    """A random token of 43 characters that nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
+def default_work_folder() -> Path:
+    """Where jobs are kept when the user does not say: a folder in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    return Path(base) / "allfocus" / "studio"
+
+
+def parse_bytes(text: str) -> int:
+    """The number of bytes that a text like ``500M``, ``2G`` or ``1.5GB`` means (K, M, G and T count by 1024).
+
+    Raises:
+        InputError: the text is no such number.
+
+    Example:
+        >>> parse_bytes("1.5G"), parse_bytes("300")
+        (1610612736, 300)
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:I?B)?", text.strip().upper())
+    if found is None or float(found[1]) == 0:
+        raise InputError(f"{text!r} is no size; write it like 500M or 2G")
+    return int(float(found[1]) * _UNITS[found[2]])

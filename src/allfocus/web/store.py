@@ -1,0 +1,172 @@
+"""Jobs on disk: a folder for each, whose ``job.json`` is replaced in one step, so that a restart finds them all."""
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import time
+from pathlib import Path
+from typing import IO
+
+from allfocus.errors import InputError, OutputError
+from allfocus.images.writing import replace_file
+from allfocus.web.records import ACTIVE, DONE, FAILED, Job, job_from_json, job_to_json
+
+_log = logging.getLogger("allfocus.web")
+
+STOPPED = "the server stopped while it ran; start it again"
+
+
+class JobStore:
+    """All jobs of a work folder, in memory and on disk.
+
+    Layout: ``jobs/ID/job.json``, ``jobs/ID/frames/FRAME``, ``jobs/ID/thumbnails/FRAME.jpg``, ``jobs/ID/RUN/`` for a
+    fusion, ``jobs/ID/layers/RUN/LAYER/`` for what the viewer needs and can be made again, and ``temporary/`` for files
+    on their way. A run counts only when ``job.json`` names it: one that was cut short is never taken for a result.
+
+    Raises:
+        InputError: another server uses the folder.
+        OutputError: the folder cannot be written.
+    """
+
+    def __init__(self, work: Path) -> None:
+        try:
+            work.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (work / "jobs").mkdir(exist_ok=True, mode=0o700)
+            self._guard = _take_folder(work)
+            self.temporary = work / "temporary"
+            """Folder for files on their way in or out; empty after a start."""
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            self.temporary.mkdir(exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{work}: cannot be used ({error.strerror}); name another folder with --work") from error
+        self.work = work
+        self.jobs: dict[str, Job] = {}
+        for folder in sorted((work / "jobs").iterdir()):
+            self._load(folder)
+
+    def folder(self, job_id: str) -> Path:
+        """The folder of a job."""
+        return self.work / "jobs" / job_id
+
+    def create(self, name: str) -> Job:
+        """A new job, on disk already."""
+        job = Job(id=secrets.token_hex(12), name=name, created=time.time(), changed=time.time())
+        (self.folder(job.id) / "frames").mkdir(parents=True)
+        self.save(job)
+        self.jobs[job.id] = job
+        return job
+
+    def save(self, job: Job) -> None:
+        """Put the job on disk in one step.
+
+        Raises:
+            OutputError: the disk is full or read-only; the description that was there before is still there.
+        """
+        job.changed = time.time()
+        content = json.dumps(job_to_json(job), allow_nan=False).encode()
+        replace_file(self.folder(job.id) / "job.json", content, overwrite=True)
+
+    def delete(self, job_id: str) -> None:
+        """Forget the job and delete its folder."""
+        self.jobs.pop(job_id, None)
+        folder = self.folder(job_id)
+        with contextlib.suppress(OSError):
+            # The description goes first: a deletion that is cut short must not come back as a job.
+            (folder / "job.json").unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let another server use the folder."""
+        self._guard.close()
+
+    def _load(self, folder: Path) -> None:
+        try:
+            job = job_from_json(json.loads((folder / "job.json").read_bytes()))
+            if job.id != folder.name:
+                raise ValueError("the id is that of another folder")
+        except (OSError, ValueError, KeyError, TypeError):
+            if not (folder / "job.json").exists() and folder.is_dir():
+                # Left by a start or a deletion that was cut short: nothing in it can be shown.
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                _log.warning("%s: cannot be read as a job and is not shown; delete it if it is not needed", folder)
+            return
+        self._tidy(job)
+        self.jobs[job.id] = job
+
+    def _tidy(self, job: Job) -> None:
+        """Bring a job that was interrupted into a state that is true."""
+        folder = self.folder(job.id)
+        before = job_to_json(job)
+        if job.state in ACTIVE:
+            job.state, job.error = FAILED, STOPPED
+        job.alternatives = [item for item in job.alternatives if item.state not in ACTIVE]
+        if job.run is not None and not (folder / job.run.folder / "result.tif").is_file():
+            job.run, job.strokes, job.undone, job.alternatives = None, [], [], []
+            if job.state == DONE:
+                job.state, job.error = FAILED, "its result is no longer on the disk; start it again"
+        present = [f for f in job.frames if f.path is not None or (folder / "frames" / f.id).is_file()]
+        job.frames = present
+        remove_unnamed(folder, job)
+        if job_to_json(job) != before:
+            changed = job.changed
+            self.save(job)
+            job.changed = changed
+
+
+def remove_unnamed(folder: Path, job: Job) -> None:
+    """Delete what a job's folder holds and its description does not name, such as runs that were cut short."""
+    kept_run = job.run.folder if job.run else None
+    for entry in folder.iterdir():
+        if entry.name.startswith("run-") and entry.name != kept_run:
+            shutil.rmtree(entry, ignore_errors=True)
+    layers = folder / "layers"
+    if layers.is_dir():
+        for entry in layers.iterdir():
+            if entry.name != kept_run:
+                shutil.rmtree(entry, ignore_errors=True)
+    if job.run:
+        alternatives = folder / job.run.folder / "alternatives"
+        done = {f"method-{item.method}" for item in job.alternatives if item.state == DONE}
+        for entry in alternatives.iterdir() if alternatives.is_dir() else ():
+            if entry.name not in done:
+                shutil.rmtree(entry, ignore_errors=True)
+    names = {frame.id for frame in job.frames}
+    frames = folder / "frames"
+    for entry in frames.iterdir() if frames.is_dir() else ():
+        if entry.name not in names:
+            entry.unlink(missing_ok=True)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder; 0 when there is nothing."""
+    total = 0
+    try:
+        if path.is_file():
+            return path.stat().st_size
+        for entry in os.scandir(path):
+            if entry.is_dir(follow_symlinks=False):
+                total += size_of(Path(entry.path))
+            else:
+                total += entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        pass  # deleted meanwhile
+    return total
+
+
+def _take_folder(work: Path) -> IO[bytes]:
+    """An open lock file, which the system lets go when this process ends, however it ends."""
+    file = (work / "server.lock").open("ab")
+    try:
+        import fcntl
+    except ImportError:
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise InputError(f"{work}: another server uses this folder; stop it or name another with --work") from error
+    return file

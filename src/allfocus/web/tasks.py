@@ -1,0 +1,333 @@
+"""What the worker processes do: everything that opens a client's file or takes long, so that the server never has to.
+
+Each task takes plain values (they arrive as JSON), and returns plain values. ``tell`` sends a message on the way.
+"""
+
+import html
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.errors import InputError
+from allfocus.fusion.depth import colour_depth
+from allfocus.fusion.frame_source import open_spool
+from allfocus.fusion.methods import find_method, fuse
+from allfocus.fusion_plan import FuseOptions, choose_curve, preview_path
+from allfocus.images.decoded import require_pixels
+from allfocus.images.image import Image
+from allfocus.images.reading import list_frames, open_stack, read_image
+from allfocus.images.writing import replace_file, to_integers, write_image
+from allfocus.pipeline import StackFusion, fuse_files
+from allfocus.stack_frames import Job, prepare_frames, whole_pixels
+from allfocus.version import __version__
+from allfocus.web.layers import encode_jpeg, to_bytes, write_layer
+
+Tell = Callable[[dict[str, Any]], None]
+
+THUMBNAIL_SIDE = 240
+RELIEF_SIDE = 512
+SAMPLE_FRAMES, SAMPLE_SIZE = 8, (600, 900)
+
+STEPS = {
+    "checking": 0.05,
+    "aligning": 0.3,
+    "reading": 0.15,
+    "fusing": 0.4,
+    "writing": 0.05,
+    "reporting": 0.05,
+    "tiles": 0.05,
+}
+"""Each step's share of the whole, as measured on stacks of a few large frames; only for the bar."""
+
+SECONDS_BETWEEN_MESSAGES = 0.05
+
+
+def inspect_file(
+    path: str, *, max_pixels: int, max_pictures: int, max_bytes: int, split_into: str, tell: Tell
+) -> list[dict[str, Any]]:
+    """What the frames in a file are, by its headers; a file with several pictures is split into one file for each.
+
+    Args:
+        path: The file.
+        max_pixels: Refuse a picture with more.
+        max_pictures: Refuse a file with more of them.
+        max_bytes: Refuse a file whose pictures would need more when it is split.
+        split_into: Folder for the single pictures of a file with several.
+        tell: Not used.
+    """
+    file = Path(path)
+    found = list_frames([file])
+    if not found:
+        raise InputError(f"{file}: holds no picture")
+    for frame in found:
+        require_pixels(frame.width, frame.height, max_pixels)
+    if len(found) > max_pictures:
+        raise InputError(f"{file}: holds {len(found)} pictures, more than the limit of {max_pictures}; leave some out")
+    size = sum(f.width * f.height * f.header.channels * f.header.bit_depth // 8 for f in found)
+    if len(found) > 1 and size > max_bytes:
+        raise InputError(f"{file}: unpacks to {size} bytes, more than the limit of {max_bytes} that are free")
+    described = []
+    for frame in found:
+        own = file
+        if len(found) > 1:
+            own = Path(split_into) / f"{secrets.token_hex(8)}.tif"
+            write_image(read_image(file, page=frame.page, max_pixels=max_pixels), own, compression="none")
+        described.append(
+            {
+                "file": str(own),
+                "width": frame.width,
+                "height": frame.height,
+                "channels": frame.header.channels,
+                "bit_depth": frame.header.bit_depth,
+            }
+        )
+    return described
+
+
+def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> None:
+    """Write a small JPEG of a frame."""
+    image = read_image(path, max_pixels=max_pixels)
+    scale = THUMBNAIL_SIDE / max(image.width, image.height)
+    small = image.pixels
+    if scale < 1:
+        size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+        small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_AREA), np.float32)
+    Path(target).parent.mkdir(exist_ok=True)
+    replace_file(Path(target), encode_jpeg(to_bytes(small), icc_profile=image.icc_profile, quality=85), overwrite=True)
+
+
+def fuse_stack(
+    paths: list[str],
+    names: list[str],
+    folder: str,
+    layers: str,
+    *,
+    options: dict[str, Any],
+    max_pixels: int,
+    device: str,
+    tell: Tell,
+) -> dict[str, Any]:
+    """Fuse a stack into a folder: result.tif, its maps, its alignment, and the layer of the result.
+
+    Args:
+        paths: One file for each frame.
+        names: What the client calls each of them.
+        folder: Where the result goes; made here.
+        layers: Where layers go; made here.
+        options: method, align, prefer, skip_bad.
+        max_pixels: Refuse a frame with more.
+        device: "auto", "cpu" or "cuda".
+        tell: Called with progress and notices.
+    """
+    target = Path(folder)
+    target.mkdir()
+    # 8-bit frames are fused into 16 bits too: blending and alignment give values between the levels.
+    working_depth = 32 if any(frame.header.bit_depth == 32 for frame in list_frames(paths)) else 16
+    decides = find_method(options["method"]).decides
+    progress = _Progress(tell, align=options["align"], check=options["skip_bad"])
+    result = fuse_files(
+        paths,
+        target / "result.tif",
+        method=options["method"],
+        align=options["align"],
+        prefer=options["prefer"],
+        skip_bad=options["skip_bad"],
+        decision_map=target / "decision.png" if decides else None,
+        depth_map=target / "depth.png" if decides else None,
+        confidence_map=target / "confidence.png" if decides else None,
+        report=target / "report.html",
+        bit_depth=working_depth,
+        compression="none",  # packing would take longer than the rest of the writing, and downloads are packed anyway
+        device=device,
+        max_pixels=max_pixels,
+        progress=progress,
+        notice=lambda sentence: tell({"notice": sentence}),
+    )
+    _save_alignment(result, target)
+    _name_in_report(target / "report.html", dict(zip(paths, names, strict=True)))
+    progress("tiles", 0, 1)
+    write_layer(Path(layers) / "result", to_integers(result.image.astype(np.float32, copy=False), working_depth))
+    maps = _finish_maps(target)
+    progress("tiles", 1, 1)
+    height, width = result.image.shape[:2]
+    return {
+        "width": width,
+        "height": height,
+        "channels": 1 if result.image.ndim == 2 else 3,
+        "working_depth": working_depth,
+        "frames": list(result.frames),
+        "left_out": result.left_out,
+        "seconds": result.seconds,
+        "aligned": result.alignment is not None and not result.alignment.registered,
+        "maps": maps,
+    }
+
+
+class _Progress:
+    """Turns the steps of the pipeline into messages with the fraction of the whole, not too many of them."""
+
+    def __init__(self, tell: Tell, *, align: bool, check: bool) -> None:
+        skipped = {"aligning": not align, "checking": not check}
+        self._shares = {name: share for name, share in STEPS.items() if not skipped.get(name)}
+        self._tell = tell
+        self._last = 0.0
+        self._fraction = 0.0
+
+    def __call__(self, step: str, done: int, count: int) -> None:
+        now = time.monotonic()
+        if now - self._last < SECONDS_BETWEEN_MESSAGES and 0 < done < count:
+            return
+        self._last = now
+        names = list(self._shares)
+        if step in names:
+            before = sum(self._shares[name] for name in names[: names.index(step)])
+            share = before + self._shares[step] * min(1.0, done / max(count, 1))
+            # A step that is done twice (alignment without an odd frame) must not send the bar back.
+            self._fraction = max(self._fraction, share / sum(self._shares.values()))
+        fraction = round(self._fraction, 4)
+        self._tell({"progress": {"step": step, "done": done, "count": count, "fraction": fraction}})
+
+
+def _save_alignment(result: StackFusion, target: Path) -> None:
+    content = None if result.alignment is None else result.alignment.to_json()
+    replace_file(target / "alignment.json", json.dumps(content).encode())
+
+
+def _name_in_report(report: Path, names: dict[str, str]) -> None:
+    """Put the client's names where the report has those of our files, and leave out where they lie."""
+    text = report.read_text("utf-8")
+    for path, name in names.items():
+        shown = html.escape(name)
+        text = text.replace(html.escape(path), shown).replace(html.escape(Path(path).name), shown)
+    text = text.replace(html.escape(f"{report.parent}/"), "")
+    replace_file(report, text.encode(), overwrite=True)
+
+
+def _finish_maps(target: Path) -> list[str]:
+    """Write the small depth for the relief; which maps there are comes back."""
+    found = [name for name in ("depth", "decision", "confidence") if (target / f"{name}.png").is_file()]
+    if "depth" in found:
+        depth = read_image(target / "depth.png", max_pixels=2**62).pixels
+        preview_path(target / "depth.png").replace(target / "depth-colour.png")
+        scale = min(1.0, RELIEF_SIDE / max(depth.shape))
+        size = (max(1, round(depth.shape[1] * scale)), max(1, round(depth.shape[0] * scale)))
+        np.save(target / "relief.npy", cv2.resize(depth, size, interpolation=cv2.INTER_AREA).reshape(size[::-1]))
+    return found
+
+
+def prepare_frame(
+    path: str, run: str, layer: str, *, place: int, working_depth: int, max_pixels: int, tell: Tell
+) -> None:
+    """Write the layer of a frame: aligned and cut exactly as it was for the fusion."""
+    pixels = whole_pixels(read_image(path, max_pixels=max_pixels))
+    write_layer(Path(layer), to_integers(_on_grid(pixels, place, _read_alignment(Path(run))), working_depth))
+
+
+def _read_alignment(run: Path) -> StackAlignment | None:
+    content = json.loads((run / "alignment.json").read_bytes())
+    return None if content is None else StackAlignment.from_json(content)
+
+
+def _on_grid(pixels: NDArray[np.float32], place: int, alignment: StackAlignment | None) -> NDArray[np.float32]:
+    """A frame as the pipeline hands it to the method."""
+    if alignment is None:
+        return pixels
+    moved, _ = alignment.apply(place, pixels)
+    if alignment.registered:
+        return moved
+    top, left, bottom, right = alignment.common_area()
+    return np.ascontiguousarray(moved[top:bottom, left:right])
+
+
+def prepare_map(path: str, layer: str, *, tell: Tell) -> None:
+    """Write the layer of a map (depth, decision or confidence), coloured."""
+    write_layer(Path(layer), to_bytes(colour_depth(read_image(path, max_pixels=2**62).pixels)))
+
+
+def prepare_result(path: str, layer: str, *, working_depth: int, tell: Tell) -> None:
+    """Write the layer of the result again, from its file."""
+    write_layer(Path(layer), to_integers(read_image(path, max_pixels=2**62).pixels, working_depth))
+
+
+def fuse_alternative(
+    paths: list[str],
+    run: str,
+    layer: str,
+    *,
+    method: str,
+    working_depth: int,
+    max_pixels: int,
+    device: str,
+    tell: Tell,
+) -> None:
+    """Fuse the frames of a finished run with another method, on the same grid, into a layer."""
+    reader = open_stack(paths, max_pixels=max_pixels)
+    places = list(range(reader.count))
+    progress = _Progress(tell, align=False, check=False)
+    with open_spool(working_depth) as spool:
+        for pixels, valid in prepare_frames(reader, places, _read_alignment(Path(run)), Job(None, None), crop=True):
+            spool.append(pixels, valid)
+            progress("reading", len(spool), reader.count)
+        curve = choose_curve(reader, FuseOptions(method=method), 0)
+        result = fuse(spool, method=method, device=device, curve=curve, progress=lambda *n: progress("fusing", *n))
+    write_layer(Path(layer), to_integers(result.image.astype(np.float32, copy=False), working_depth))
+    progress("tiles", 1, 1)
+
+
+def write_download(samples: str, result: str, target: str, *, bit_depth: int, strokes: int, tell: Tell) -> None:
+    """Write the result with its strokes as the client asked for it, with the metadata of the fused picture.
+
+    Args:
+        samples: The full size of the layer to write, as .npy.
+        result: The fused picture, for its metadata.
+        target: The file to write; its ending gives the format.
+        bit_depth: Bits per channel of the file.
+        strokes: How many strokes were painted, for the history of the file.
+        tell: Not used.
+    """
+    pixels = np.load(samples, mmap_mode="r")
+    if pixels.dtype != np.float32:
+        pixels = np.divide(pixels, np.float32(np.iinfo(pixels.dtype).max), dtype=np.float32)
+    picture: Image = replace(read_image(result, max_pixels=2**62), pixels=np.ascontiguousarray(pixels), path=None)
+    history = f"retouched in allfocus studio {__version__} with {strokes} strokes" if strokes else None
+    write_image(
+        picture, target, bit_depth=bit_depth, history=history, software=f"allfocus {__version__}", overwrite=True
+    )
+
+
+def render_sample(scene: str, folder: str, *, tell: Tell) -> list[str]:
+    """Render a small stack to try things with; the files come back in order."""
+    from allfocus.scenes.rendering import render_scene
+
+    files = []
+    for number, frame in enumerate(render_scene(scene, frames=SAMPLE_FRAMES, size=SAMPLE_SIZE).frames):
+        target = Path(folder) / f"{secrets.token_hex(8)}.tif"
+        files.append(str(write_image(frame, target, bit_depth=16, compression="none")))
+        tell({"progress": {"step": "rendering", "done": number + 1, "count": SAMPLE_FRAMES}})
+    return files
+
+
+TASKS: dict[str, Callable[..., Any]] = {
+    task.__name__: task
+    for task in (
+        inspect_file,
+        make_thumbnail,
+        fuse_stack,
+        prepare_frame,
+        prepare_map,
+        prepare_result,
+        fuse_alternative,
+        write_download,
+        render_sample,
+    )
+}
+"""Every task by its name."""

@@ -1,0 +1,72 @@
+"""Routes about results: tiles, strokes, downloads, maps, the relief, the report."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import FileResponse, Response
+from starlette.background import BackgroundTask
+
+from allfocus.web.bodies import NewStroke
+from allfocus.web.viewing import Viewer
+
+FOREVER = "private, max-age=31536000, immutable"
+"""For what an address with a revision shows, which never changes."""
+
+MEDIA_TYPES = {"tiff": "image/tiff", "png": "image/png", "jpeg": "image/jpeg"}
+
+
+def make_viewer_routes(viewer: Viewer) -> APIRouter:
+    """The routes under ``/api/jobs/{job_id}`` that need a result."""
+    router = APIRouter(prefix="/api/jobs/{job_id}", tags=["results"])
+
+    @router.get("/tiles/{layer}/{level}/{column}/{row}", response_class=Response)
+    def tile(job_id: str, layer: str, level: int, column: int, row: int, revision: int | None = None) -> Response:
+        """A piece of a layer, 256 pixels a side; level 0 is the full resolution and each further one halves it."""
+        content, media_type = viewer.tile(job_id, layer, level, column, row)
+        caching = FOREVER if revision is not None else "no-store"
+        return Response(content, media_type=media_type, headers={"cache-control": caching})
+
+    @router.post("/strokes", status_code=201)
+    def add_stroke(job_id: str, body: NewStroke) -> dict[str, Any]:
+        """Paint from a frame or another method's result into the result."""
+        return viewer.add_stroke(job_id, body.source, body.points, body.radius, body.hardness)
+
+    @router.post("/undo")
+    def undo(job_id: str) -> dict[str, Any]:
+        """Take back the last stroke."""
+        return viewer.undo(job_id)
+
+    @router.post("/redo")
+    def redo(job_id: str) -> dict[str, Any]:
+        """Paint again what was taken back last."""
+        return viewer.redo(job_id)
+
+    @router.get("/download", response_class=FileResponse)
+    def download(
+        job_id: str,
+        format: Literal["tiff", "png", "jpeg"] = "tiff",
+        bits: Annotated[Literal["8", "16", "32"] | None, Query()] = None,
+    ) -> FileResponse:
+        """The result with its strokes as a file."""
+        path, name = viewer.download(job_id, format, int(bits) if bits else None)
+        cleaning = BackgroundTask(path.unlink, missing_ok=True)
+        return FileResponse(path, media_type=MEDIA_TYPES[format], filename=name, background=cleaning)
+
+    @router.get("/maps/{name}.png", response_class=FileResponse)
+    def map_file(job_id: str, name: Literal["depth", "depth-colour", "decision", "confidence"]) -> FileResponse:
+        """A map of the result."""
+        path = viewer.map_file(job_id, name)
+        return FileResponse(path, media_type="image/png", stat_result=path.stat())
+
+    @router.get("/relief")
+    def relief(job_id: str, side: Annotated[int, Query(ge=2, le=512)] = 256) -> dict[str, Any]:
+        """The depth at a reduced size for a view in three dimensions."""
+        return viewer.relief(job_id, side)
+
+    @router.get("/report", response_class=FileResponse)
+    def report(job_id: str) -> FileResponse:
+        """The report of the fusion as an HTML page."""
+        path = viewer.report_file(job_id)
+        return FileResponse(path, media_type="text/html", stat_result=path.stat())
+
+    return router

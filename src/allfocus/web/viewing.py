@@ -1,0 +1,326 @@
+"""What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, downloads."""
+
+import json
+import secrets
+import shutil
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.errors import OutputError
+from allfocus.images.writing import replace_file
+from allfocus.web import layers
+from allfocus.web.processes import TaskError
+from allfocus.web.records import ACTIVE, Job, Run, Stroke
+from allfocus.web.refusals import Refusal
+from allfocus.web.retouching import Samples, paint, replay, stroke_area
+from allfocus.web.studio import Studio
+
+MOST_STROKES = 5000
+MOST_POINTS = 300_000
+"""Of all strokes of a job."""
+
+
+class Viewer:
+    """The layers of a studio's jobs."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+        self._painting_locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._profiles: dict[str, bytes | None] = {}
+
+    def _painting(self, job_id: str) -> threading.Lock:
+        """The lock that is held while the strokes of a job are painted."""
+        with self._lock:
+            return self._painting_locks.setdefault(job_id, threading.Lock())
+
+    # --- layers ---
+
+    def require_result(self, job_id: str) -> tuple[Job, Run]:
+        """The job and its finished run.
+
+        Raises:
+            Refusal: it has none yet.
+        """
+        job = self._studio.job(job_id)
+        if job.run is None:
+            raise Refusal(409, "the job has no result yet; start it and wait until it is done")
+        return job, job.run
+
+    def layer(self, job: Job, run: Run, name: str) -> Path:
+        """The folder of a layer, which is made now when it is not there.
+
+        Args:
+            job: The job.
+            run: Its finished run.
+            name: A name of ``job.layers()``, except differences; "original" is the result without strokes.
+        """
+        folder = self._studio.store.folder(job.id)
+        if name.startswith("method-"):
+            return folder / run.folder / "alternatives" / name
+        target = folder / "layers" / run.folder / name
+        working_depth = 8 if name in run.maps else run.working_depth
+        size = layers.layer_bytes(run.width, run.height, 3 if name in run.maps else run.channels, working_depth)
+        return self._studio.cache.get(target, size, lambda: self._make(job, run, name, target, size))
+
+    def _make(self, job: Job, run: Run, name: str, target: Path, size: int) -> None:
+        run_folder = self._studio.store.folder(job.id) / run.folder
+        values: dict[str, Any] = {"layer": str(target)}
+        self._studio.require_room(size)
+        if name == "result":
+            task = "prepare_result"
+            values |= {"path": str(run_folder / "result.tif"), "working_depth": run.working_depth}
+        elif name in run.maps:
+            task = "prepare_map"
+            values |= {"path": str(run_folder / f"{name}.png")}
+        else:
+            frame_id = name.removeprefix("frame-")
+            frame = job.frame(frame_id)
+            if frame is None or frame_id not in run.frames:
+                raise Refusal(404, "the result has no such layer")
+            task = "prepare_frame"
+            values |= {
+                "path": str(self._studio.frame_path(job, frame)),
+                "run": str(run_folder),
+                "place": run.frames.index(frame_id),
+                "working_depth": run.working_depth,
+                "max_pixels": self._studio.settings.pixels,
+            }
+        try:
+            self._studio.pictures.run(task, values)
+        except TaskError as error:
+            text = self._studio.readable(job, str(error))
+            raise Refusal(409, f"this layer cannot be made: {text}") from error
+
+    def _shown(self, job: Job, run: Run, name: str) -> Path:
+        """The folder of a layer as it is shown: the result with its strokes."""
+        if name == "result" and job.strokes:
+            with self._painting(job.id):
+                return self._painted(job, run)
+        return self.layer(job, run, name)
+
+    # --- tiles ---
+
+    def tile(self, job_id: str, name: str, level: int, column: int, row: int) -> tuple[bytes, str]:
+        """The file of a tile, and its media type.
+
+        Raises:
+            Refusal: there is no such job, layer or tile.
+        """
+        job, run = self.require_result(job_id)
+        if name not in job.layers():
+            raise Refusal(404, "the result has no such layer; its layers are listed in the job")
+        if not (0 <= level < run.levels and 0 <= column < 2**20 and 0 <= row < 2**20):
+            raise Refusal(404, "there is no such tile")
+        try:
+            pixels = self._tile_pixels(job, run, name, level, column, row)
+        except FileNotFoundError:  # deleted between making and reading, to make room for others
+            try:
+                pixels = self._tile_pixels(job, run, name, level, column, row)
+            except FileNotFoundError as error:
+                raise Refusal(429, "the server is short of room for layers; try again", retry_after=2) from error
+        if not pixels.size:
+            raise Refusal(404, "there is no such tile")
+        if name in run.maps:
+            return layers.encode_png(pixels), "image/png"
+        profile = None if name.startswith("difference-") else self._profile(job, run)
+        return layers.encode_jpeg(pixels, icc_profile=profile), "image/jpeg"
+
+    def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
+        if not name.startswith("difference-"):
+            return layers.read_tile(self._shown(job, run, name), level, column, row)
+        other = self.layer(job, run, "frame-" + name.removeprefix("difference-"))
+        result = self._shown(job, run, "result")
+        return layers.difference(
+            layers.read_tile(result, level, column, row), layers.read_tile(other, level, column, row)
+        )
+
+    def _profile(self, job: Job, run: Run) -> bytes | None:
+        """The colour profile of the result, which every tile carries so that its colours are right."""
+        if run.folder not in self._profiles:
+            import tifffile
+
+            with tifffile.TiffFile(self._studio.store.folder(job.id) / run.folder / "result.tif") as file:
+                found = file.pages[0].tags.get("InterColorProfile")  # type: ignore[union-attr]
+                self._profiles[run.folder] = bytes(found.value) if found is not None else None
+        return self._profiles[run.folder]
+
+    # --- strokes ---
+
+    def add_stroke(
+        self, job_id: str, source: str, points: list[list[float]], radius: float, hardness: float
+    ) -> dict[str, Any]:
+        """The stroke that was painted, the new revision, and the area that changed."""
+        job, run = self._require_paintable(job_id)
+        if not source.startswith(("frame-", "method-")) or source not in job.layers():
+            raise Refusal(400, "a stroke takes from a frame of the result or another method's result; see its layers")
+        if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
+            raise Refusal(413, "there are too many strokes; download the result and start anew from it")
+        stroke = Stroke(secrets.token_hex(6), source, points, radius, hardness)
+        area = stroke_area(stroke, run.width, run.height)
+        if area[0] >= area[2] or area[1] >= area[3]:
+            raise Refusal(400, f"the stroke lies outside the picture, which is {run.width}x{run.height}")
+        with self._painting(job_id):
+            samples = self._open(job, run, source)
+            folder = self._painted(job, run, create=True)
+            _mark(folder, None)
+            paint(cast(Samples, layers.open_level(folder, 0, writable=True)), stroke, samples, area)
+            layers.refresh_levels(folder, area)
+            with self._studio.lock:
+                self._commit(job, run, [*job.strokes, stroke], [])
+                answer = {"stroke": vars(stroke), "revision": job.revision, "area": list(area)}
+            _mark(folder, job.strokes)
+        return answer
+
+    def undo(self, job_id: str) -> dict[str, Any]:
+        """The job's strokes without the last, and the area that changed."""
+        return self._replay(job_id, back=True)
+
+    def redo(self, job_id: str) -> dict[str, Any]:
+        """The job's strokes with the one undone last, and the area that changed."""
+        return self._replay(job_id, back=False)
+
+    def _replay(self, job_id: str, *, back: bool) -> dict[str, Any]:
+        job, run = self._require_paintable(job_id)
+        with self._painting(job_id):
+            moving = job.strokes if back else job.undone
+            if not moving:
+                raise Refusal(409, "there is no stroke to undo" if back else "there is no stroke to redo")
+            stroke = moving[-1]
+            area = stroke_area(stroke, run.width, run.height)
+            strokes = job.strokes[:-1] if back else [*job.strokes, stroke]
+            folder = self._painted(job, run, create=True)
+            _mark(folder, None)
+            self._replay_area(job, run, folder, strokes, area)
+            with self._studio.lock:
+                self._commit(job, run, strokes, [*job.undone, stroke] if back else job.undone[:-1])
+                answer = {
+                    "revision": job.revision,
+                    "area": list(area),
+                    "strokes": [vars(item) for item in job.strokes],
+                    "redo_count": len(job.undone),
+                }
+            _mark(folder, job.strokes)
+        return answer
+
+    def _require_paintable(self, job_id: str) -> tuple[Job, Run]:
+        job, run = self.require_result(job_id)
+        if job.state in ACTIVE:
+            raise Refusal(409, "the job is being fused again; wait for it or cancel it")
+        return job, run
+
+    def _commit(self, job: Job, run: Run, strokes: list[Stroke], undone: list[Stroke]) -> None:
+        """Note the strokes that are painted now; when that fails, the job is as before, and is painted so again."""
+        if job.run is not run or job.state in ACTIVE or job.id not in self._studio.store.jobs:
+            raise Refusal(409, "the job was started again meanwhile; the stroke was not painted")
+        before = (job.strokes, job.undone)
+        job.strokes, job.undone = strokes, undone
+        job.revision += 1
+        try:
+            self._studio.save(job)
+        except OutputError:
+            job.strokes, job.undone = before
+            raise
+
+    def _painted(self, job: Job, run: Run, *, create: bool = False) -> Path:
+        """The folder of the result with exactly the job's strokes; called with the painting lock held."""
+        if not job.strokes and not create:
+            return self.layer(job, run, "result")
+        original = self.layer(job, run, "result")
+        target = original.with_name("painted")
+        size = layers.layer_bytes(run.width, run.height, run.channels, run.working_depth)
+        self._studio.cache.get(target, size, lambda: _copy(original, target))
+        if _marked(target) != [stroke.id for stroke in job.strokes]:
+            # Cut short by a crash, or fresh: the strokes are painted again from the original.
+            everything = (0, 0, run.width, run.height)
+            self._replay_area(job, run, target, job.strokes, everything)
+            _mark(target, job.strokes)
+        return target
+
+    def _replay_area(self, job: Job, run: Run, folder: Path, strokes: list[Stroke], area: layers.Area) -> None:
+        original = cast(Samples, layers.open_level(self.layer(job, run, "result"), 0))
+        painted = cast(Samples, layers.open_level(folder, 0, writable=True))
+        replay(painted, original, strokes, lambda source: self._open(job, run, source), area)
+        layers.refresh_levels(folder, area)
+
+    def _open(self, job: Job, run: Run, name: str) -> Samples:
+        return cast(Samples, layers.open_level(self.layer(job, run, name), 0))
+
+    # --- downloads ---
+
+    def download(self, job_id: str, ending: str, bits: int | None) -> tuple[Path, str]:
+        """A file with the result and its strokes, to be deleted when it was sent, and the name to offer for it."""
+        job, run = self.require_result(job_id)
+        depth = bits or {"tiff": run.working_depth, "png": 16, "jpeg": 8}[ending]
+        if depth not in {"tiff": (8, 16, 32), "png": (8, 16), "jpeg": (8,)}[ending]:
+            raise Refusal(400, f"{ending} cannot hold {depth} bits per channel; choose TIFF, or fewer bits")
+        folder = self._studio.store.folder(job_id)
+        suffix = {"tiff": "tif", "png": "png", "jpeg": "jpg"}[ending]
+        target = self._studio.store.temporary / f"{secrets.token_hex(6)}.{suffix}"
+        self._studio.require_room(layers.layer_bytes(run.width, run.height, run.channels, depth))
+        values = {
+            "samples": str(self._shown(job, run, "result") / "level0.npy"),
+            "result": str(folder / run.folder / "result.tif"),
+            "target": str(target),
+            "bit_depth": depth,
+            "strokes": len(job.strokes),
+        }
+        try:
+            self._studio.pictures.run("write_download", values)
+        except TaskError as error:
+            raise Refusal(409, f"the file cannot be written: {self._studio.readable(job, str(error))}") from error
+        return target, f"{job.name.rpartition('.')[0] or job.name}-fused.{suffix}"
+
+    def map_file(self, job_id: str, name: str) -> Path:
+        """The file of a map: depth, depth-colour, decision or confidence."""
+        _, run = self.require_result(job_id)
+        kind = "depth" if name == "depth-colour" else name
+        if kind not in run.maps:
+            raise Refusal(404, f"{run.method} makes no {kind} map; fuse with ips to get one")
+        return self._studio.store.folder(job_id) / run.folder / f"{name}.png"
+
+    def relief(self, job_id: str, side: int) -> dict[str, Any]:
+        """The depth at a reduced size, row by row."""
+        self.map_file(job_id, "depth")
+        _, run = self.require_result(job_id)
+        depth = np.load(self._studio.store.folder(job_id) / run.folder / "relief.npy")
+        scale = min(1.0, side / max(depth.shape))
+        size = (max(1, round(depth.shape[1] * scale)), max(1, round(depth.shape[0] * scale)))
+        small = cv2.resize(depth, size, interpolation=cv2.INTER_AREA).reshape(size[::-1])
+        return {"width": size[0], "height": size[1], "depth": [round(float(value), 4) for value in small.ravel()]}
+
+    def report_file(self, job_id: str) -> Path:
+        """The HTML report of the job's fusion."""
+        _, run = self.require_result(job_id)
+        if not run.has_report:
+            raise Refusal(404, "there is no report for this job")
+        return self._studio.store.folder(job_id) / run.folder / "report.html"
+
+
+def _copy(original: Path, target: Path) -> None:
+    temporary = target.with_name(f"{secrets.token_hex(4)}.part")
+    shutil.copytree(original, temporary)
+    temporary.rename(target)
+    _mark(target, [])
+
+
+def _mark(folder: Path, strokes: list[Stroke] | None) -> None:
+    """Note which strokes a painted layer holds; None while it is being changed."""
+    if strokes is None:
+        (folder / "strokes.json").unlink(missing_ok=True)
+    else:
+        content = json.dumps([stroke.id for stroke in strokes]).encode()
+        replace_file(folder / "strokes.json", content, overwrite=True)
+
+
+def _marked(folder: Path) -> list[str] | None:
+    try:
+        found: list[str] = json.loads((folder / "strokes.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found
