@@ -21,6 +21,7 @@ LARGEST_GAIN = 0.5
 _CURVE_END = 0.04045
 _BURNT = 0.9
 _BLOCKS = 6
+_STRIP = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ def to_light(values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[
         [0.0, 0.21400000154972076, 1.0]
     """
     base = (np.maximum(values, np.float32(_CURVE_END)) + np.float32(0.055)) / np.float32(1.055)
-    steep = np.power(base, np.float32(1.4))
+    steep = np.asarray(cv2.pow(base, 1.4), np.float32).reshape(base.shape)  # a third of the time of numpy's
     straight = values <= _CURVE_END
     light = np.where(straight, values / np.float32(12.92), steep * base)
     slope = np.where(straight, np.float32(1 / 12.92), steep * np.float32(2.4 / 1.055))
@@ -61,9 +62,13 @@ def apply_gains(frame: NDArray[np.float32], gains: tuple[float, ...]) -> NDArray
     """
     factors = np.asarray(gains if frame.ndim == 3 else gains[0], np.float64)
     roots = (factors ** (1 / 2.4)).astype(np.float32)
-    curved = (frame + np.float32(0.055)) * roots - np.float32(0.055)
-    np.copyto(curved, frame * factors.astype(np.float32), where=frame <= _CURVE_END)
-    return np.clip(curved, 0.0, 1.0, out=curved)
+    result = np.empty_like(frame)
+    for top in range(0, frame.shape[0], _STRIP):  # strips stay in the cache
+        part = frame[top : top + _STRIP]
+        curved = (part + np.float32(0.055)) * roots - np.float32(0.055)
+        np.copyto(curved, part * factors.astype(np.float32), where=part <= _CURVE_END)
+        np.clip(curved, 0.0, 1.0, out=result[top : top + _STRIP])
+    return result
 
 
 def estimate_gains(moving: NDArray[np.float32], fixed: NDArray[np.float32], transform: Matrix) -> GainEstimate:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from allfocus.alignment.estimation import estimate_pair, prepare_frame
+from allfocus.alignment.estimation import estimate_pair, refine_pair
+from allfocus.alignment.octaves import prepare_frame
 from allfocus.alignment.transforms import corners, motion_of, move_points, unit_square, warp_picture
 from allfocus.scenes.rendering import render_scene
 
@@ -90,3 +91,16 @@ def test_the_estimate_does_not_change_what_it_is_given():
     estimate_pair(*frames)
     for frame, octaves in zip(frames, before, strict=True):
         assert all(np.array_equal(now, then) for now, then in zip(frame.octaves, octaves, strict=True))
+
+
+def test_a_guess_that_is_off_by_a_pixel_is_refined():
+    moving, fixed, true = moved_pair(MOTIONS["similarity"])
+    found = refine_pair(prepare_frame(moving), prepare_frame(fixed), motion_of(np.array([0.7, -0.6])) @ true)
+    assert found is not None
+    assert worst_corner(found.transform, true) < 0.1
+    assert found.belongs
+
+
+def test_frames_of_different_scenes_are_not_refined():
+    frames = [prepare_frame(render_scene(name, frames=2, size=(240, 320)).frames[0]) for name in ("desk", "circuit")]
+    assert refine_pair(*frames, np.eye(3)) is None

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from allfocus.alignment.stack_alignment import StackAlignment, align, estimate_stack
-from allfocus.alignment.transforms import corners, motion_of, move_points
+from allfocus.alignment.estimation import PairEstimate
+from allfocus.alignment.stack_alignment import Solution, StackAlignment, align, estimate_stack, is_registered
+from allfocus.alignment.stack_walk import Walk
+from allfocus.alignment.transforms import corners, motion_of, move_points, warp_picture
 from allfocus.errors import InputError
 from allfocus.scenes.rendering import render_scene
 
@@ -90,6 +92,35 @@ def test_a_shift_of_less_than_a_pixel_is_not_taken_for_registered():
     alignment = estimate_stack(lambda index: scene.frames[index], 4)
     assert not alignment.registered
     assert np.median(corner_errors(alignment, scene)) < 0.1
+
+
+def small_motion(pixels, *, rise=0.5, error=0.001):
+    """A walk over two frames of which one moved by so many pixels, measured with this error."""
+    walk = Walk(reference=0, count=2, size=SIZE, channels=1)
+    moved = motion_of(np.array([pixels, 0.0]))
+    walk.pairs[1, 0] = PairEstimate(moved, np.eye(8), np.zeros(8), 1.0, 0.4 + rise, 0.4)
+    return walk, Solution({0: np.eye(3), 1: moved}, {0: 0.0, 1: error}, {0: 0.0, 1: 0.0}, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "options", "registered"),
+    [
+        (0.24, {}, True),  # below a quarter of a pixel nothing is moved, however certain it is
+        (0.26, {}, False),
+        (0.5, {"error": 0.2}, True),  # three times its error
+        (1.9, {"rise": 0.01}, True),  # the frames do not become more alike
+        (1.9, {"rise": 0.03}, False),
+        (2.1, {"rise": 0.01}, False),
+    ],
+)
+def test_motion_counts_from_a_quarter_of_a_pixel_and_from_what_is_certain(pixels, options, registered):
+    assert is_registered(*small_motion(pixels, **options)) is registered
+
+
+def test_growth_of_less_than_a_quarter_of_a_pixel_at_the_corners_is_taken_for_a_translation(still):
+    frames = [still.frames[0], warp_picture(still.frames[0], motion_of(np.array([3.0, 2.0, 0.0005])))]
+    alignment = estimate_stack(lambda index: frames[index][8:-8, 8:-8], 2)
+    assert alignment.model == "translation"
 
 
 def test_a_frame_of_another_scene_is_named_and_not_warped(still):
