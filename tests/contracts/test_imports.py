@@ -31,15 +31,47 @@ def modules_after(code: str, *arguments: object) -> set[str]:
 RUN = "import sys; from allfocus.cli.main import run; assert run(sys.argv[1:]) == 0"
 
 
+MOST_MODULES = 120
+"""Modules that ``allfocus --help`` may load beyond those of a bare Python; 89 when this was written, 43 by click."""
+MOST_TIMES_PYTHON = 14
+"""CPU time of ``allfocus --help`` over that of ``python -c pass``, in one run; about 7 when this was written."""
+
+
 def test_import_loads_nothing_heavy():
     assert not modules_after("import allfocus") & set(HEAVY)
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("fuse",), ("align",), ("demo",), ("train",), ("export",), ("scene",), ("methods",), ("evaluate",)]
+    "command",
+    [(), *[(n,) for n in ("fuse", "align", "demo", "train", "export", "scene", "methods", "evaluate", "benchmark")]],
 )
 def test_help_loads_nothing_heavy(command):
-    assert not modules_after(RUN, *command, "--help") & {"torch", "cv2", "onnxruntime"}
+    assert not modules_after(RUN, *command, "--help") & set(HEAVY)
+
+
+@pytest.mark.parametrize("command", [(), ("fuse",), ("benchmark",)])
+def test_help_loads_few_modules(command):
+    added = modules_after(RUN, *command, "--help") - modules_after("pass")
+    assert len(added) <= MOST_MODULES, sorted(added)
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """User and system time of a fresh Python."""
+    with subprocess.Popen(
+        [sys.executable, *arguments], stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": SEARCH}
+    ) as child:
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return usage.ru_utime + usage.ru_stime
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs the Unix count of what a child used")
+def test_help_costs_little_more_than_starting_python():
+    # Taken in turns and the least of each, so that a busy machine disturbs both or neither.
+    pairs = [(cpu_seconds("-c", "pass"), cpu_seconds("-m", "allfocus.cli", "--help")) for _ in range(5)]
+    ratio = min(own for _, own in pairs) / min(bare for bare, _ in pairs)
+    assert ratio <= MOST_TIMES_PYTHON
 
 
 @pytest.mark.parametrize("method", ["laplacian-pyramid", "ips"])

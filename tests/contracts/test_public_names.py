@@ -27,6 +27,7 @@ PUBLIC_NAMES = [
     "export_onnx",
     "fuse",
     "fuse_files",
+    "fuse_stacks",
     "list_methods",
     "read_image",
     "read_recipe",
@@ -37,7 +38,22 @@ PUBLIC_NAMES = [
     "write_image",
 ]
 
-COMMANDS = ["align", "datasets", "demo", "evaluate", "export", "fuse", "methods", "metrics", "scene", "score", "train"]
+COMMANDS = [
+    "align",
+    "batch",
+    "benchmark",
+    "datasets",
+    "demo",
+    "evaluate",
+    "export",
+    "fuse",
+    "methods",
+    "metrics",
+    "scene",
+    "score",
+    "serve",
+    "train",
+]
 
 
 def test_the_public_names_are_the_list_above():

@@ -1,12 +1,14 @@
 """``allfocus score``: every metric of one fused picture."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from numpy.typing import NDArray
 
 from allfocus.cli.printing import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @click.command(short_help="Score one fused picture.")
@@ -46,7 +48,7 @@ def score(
         print_table(["metric", protocol], [[name, f"{value:.6f}"] for name, value in values.items()], numbers=True)
 
 
-def _levels(path: Path) -> NDArray[Any]:
+def _levels(path: Path) -> "NDArray[Any]":
     """The picture as the integers its file holds, which is what the metrics are defined on."""
     from allfocus.images.reading import read_image
     from allfocus.images.writing import to_integers

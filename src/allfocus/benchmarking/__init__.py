@@ -1,0 +1,1 @@
+"""What fusing costs: this package and the programs people use today, on the same rendered stacks."""
