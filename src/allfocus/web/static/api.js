@@ -1,0 +1,127 @@
+// The only module that talks to the server. Every failure becomes an ApiError with a sentence for the reader.
+
+export class ApiError extends Error {
+  constructor(message, status = 0) {
+    super(message);
+    this.name = "ApiError";
+    this.status = status;
+  }
+}
+
+const WITHOUT_TEXT = {
+  401: "The server asks for its token. It was printed where `allfocus serve` was started.",
+  403: "The server refused this page. Open the studio at the address that `allfocus serve` printed.",
+  404: "The server does not know this any more. It may have been removed after its lifetime.",
+  409: "That is not possible at this moment. Wait until the present step is done.",
+  413: "The file is larger than the server takes. Start it with a higher --max-upload.",
+  415: "The file is not a picture that can be read. Give TIFF, PNG, JPEG, WebP or a camera RAW file.",
+  429: "The server has too much to do. Try again in a moment.",
+  507: "There is no space left in the server's work folder. Delete earlier stacks or give it a larger --work folder.",
+};
+const NO_ANSWER = "The studio's server does not answer. Is `allfocus serve` still running?";
+
+/** The sentence of an error answer: the server's own where it sent one. */
+function sentence(status, body) {
+  try {
+    const { error, detail } = JSON.parse(body);
+    if (error) return error;
+    if (typeof detail === "string") return detail;
+  } catch {
+    // Not JSON: a proxy's page, say. The status has a sentence of its own.
+  }
+  return WITHOUT_TEXT[status] ?? `The server failed (status ${status}). Its terminal says why.`;
+}
+
+let onTokenWanted = () => {};
+
+/** Sets what happens when the server wants a token. */
+export function whenTokenWanted(listener) {
+  onTokenWanted = listener;
+}
+
+async function request(method, path, body) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError(NO_ANSWER);
+  }
+  if (answer.status === 401) onTokenWanted();
+  if (!answer.ok) throw new ApiError(sentence(answer.status, await answer.text()), answer.status);
+  return answer.status === 204 ? null : answer.json();
+}
+
+const job = (id) => `/api/jobs/${encodeURIComponent(id)}`;
+
+export const health = () => request("GET", "/api/health");
+export const limits = () => request("GET", "/api/limits");
+export const methods = () => request("GET", "/api/methods");
+export const reports = () => request("GET", "/api/reports");
+export const listJobs = () => request("GET", "/api/jobs");
+export const createJob = (name) => request("POST", "/api/jobs", { name });
+export const createSample = (scene) => request("POST", "/api/samples", { scene });
+export const readJob = (id) => request("GET", job(id));
+export const deleteJob = (id) => request("DELETE", job(id));
+export const addFolder = (id, path) => request("POST", `${job(id)}/folder`, { path });
+export const removeFrame = (id, frame) => request("DELETE", `${job(id)}/frames/${encodeURIComponent(frame)}`);
+export const start = (id, options) => request("POST", `${job(id)}/start`, options);
+export const cancel = (id) => request("POST", `${job(id)}/cancel`);
+export const addAlternative = (id, method) => request("POST", `${job(id)}/alternatives`, { method });
+export const addStroke = (id, stroke) => request("POST", `${job(id)}/strokes`, stroke);
+export const undo = (id) => request("POST", `${job(id)}/undo`);
+export const redo = (id) => request("POST", `${job(id)}/redo`);
+export const relief = (id, side) => request("GET", `${job(id)}/relief?side=${side}`);
+
+/** Sends the order of the frames and which of them take part. */
+export const orderFrames = (id, frames) =>
+  request("PUT", `${job(id)}/frames`, { frames: frames.map((frame) => ({ id: frame.id, included: frame.included })) });
+
+export const thumbnailUrl = (id, frame) => `${job(id)}/frames/${encodeURIComponent(frame)}/thumbnail`;
+export const downloadUrl = (id, format, bits) => `${job(id)}/download?format=${format}&bits=${bits}`;
+export const mapUrl = (id, name) => `${job(id)}/maps/${name}.png`;
+export const reportUrl = (id) => `${job(id)}/report`;
+export const tileUrl = (id, layer, level, column, row, revision) =>
+  `${job(id)}/tiles/${encodeURIComponent(layer)}/${level}/${column}/${row}?revision=${revision}`;
+
+/** Why the server refuses an address: its own sentence. */
+export async function refusalOf(address) {
+  const answer = await fetch(address);
+  return answer.ok ? null : sentence(answer.status, await answer.text());
+}
+
+/** One tile as a bitmap that is ready to draw; decoded outside the main thread. */
+export async function readTile(url, signal) {
+  const answer = await fetch(url, { signal });
+  if (!answer.ok) throw new ApiError(sentence(answer.status, await answer.text()), answer.status);
+  return createImageBitmap(await answer.blob());
+}
+
+/** Sends one file and reports the share that has left this machine. fetch cannot report that, so this is XHR. */
+export function uploadFrame(id, file, onProgress) {
+  return new Promise((resolve, reject) => {
+    const exchange = new XMLHttpRequest();
+    exchange.open("POST", `${job(id)}/frames?name=${encodeURIComponent(file.name)}`);
+    exchange.setRequestHeader("Content-Type", "application/octet-stream");
+    exchange.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
+    exchange.onerror = () => reject(new ApiError(`${file.name} could not be sent. ${NO_ANSWER}`));
+    exchange.onload = () => {
+      if (exchange.status === 401) onTokenWanted();
+      if (exchange.status >= 200 && exchange.status < 300) resolve(JSON.parse(exchange.responseText));
+      else reject(new ApiError(sentence(exchange.status, exchange.responseText), exchange.status));
+    };
+    exchange.send(file);
+  });
+}
+
+/** Listens to a job: { state, progress, notice } are called with what the server sends. Returns a function that stops. */
+export function listen(id, handlers) {
+  const source = new EventSource(`${job(id)}/events`);
+  for (const [name, handler] of Object.entries(handlers)) {
+    source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+  }
+  return () => source.close();
+}

@@ -1,0 +1,233 @@
+// The frames as cards: thumbnails in order, with exclude, remove and reorder by mouse, touch buttons or keyboard.
+
+import * as api from "./api.js";
+import { byId, element, icon, plural, readableBytes } from "./elements.js";
+import { announce, attempt } from "./messages.js";
+import { emit, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { dismissUpload } from "./uploads.js";
+
+const list = byId("frame-list");
+const pictures = new Map(); // the <img> of each frame is kept, because a new one would flash while it decodes
+const unreadable = new Map(); // frame id -> why it has no thumbnail
+let dragged = null;
+
+const locked = () => phase() === "running";
+
+/** Sends a new order; the page shows it at once and takes the server's answer afterwards. */
+async function sendFrames(frames) {
+  const { job } = state;
+  setJob({ ...job, frames });
+  const answer = await attempt(() => api.orderFrames(job.id, frames));
+  if (state.job?.id === job.id) setJob(answer ?? (await api.readJob(job.id)));
+}
+
+async function move(frame, position) {
+  const frames = state.job.frames.filter((other) => other.id !== frame.id);
+  const place = Math.min(frames.length, Math.max(0, position));
+  if (locked() || state.job.frames[place]?.id === frame.id) return;
+  frames.splice(place, 0, frame);
+  const sending = sendFrames(frames);
+  focusCard(frame.id);
+  announce(`${frame.name} is now frame ${place + 1} of ${frames.length}.`);
+  await sending;
+  focusCard(frame.id);
+}
+
+function focusCard(id) {
+  list.querySelector(`[data-frame="${CSS.escape(id)}"] .card-picture`)?.focus({ preventScroll: false });
+}
+
+function setIncluded(frame, included) {
+  announce(included ? `${frame.name} takes part.` : `${frame.name} is left out.`);
+  return sendFrames(state.job.frames.map((other) => (other.id === frame.id ? { ...other, included } : other)));
+}
+
+async function remove(frame) {
+  const place = state.job.frames.findIndex((other) => other.id === frame.id);
+  const job = await attempt(() => api.removeFrame(state.job.id, frame.id));
+  if (!job) return;
+  setJob(job);
+  announce(`${frame.name} was removed. ${plural(job.frames.length, "frame")} left.`);
+  const next = job.frames[Math.min(place, job.frames.length - 1)];
+  if (next) focusCard(next.id);
+}
+
+function onCardKey(event, frame, place) {
+  const steps = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+  const step = steps[event.key];
+  if (step && (event.altKey || event.shiftKey)) move(frame, place + step);
+  else if (step) state.job.frames[place + step] && focusCard(state.job.frames[place + step].id);
+  else if (event.key === "Home" && event.altKey) move(frame, 0);
+  else if (event.key === "End" && event.altKey) move(frame, state.job.frames.length - 1);
+  else if (event.key === "Delete" || event.key === "Backspace") locked() || remove(frame);
+  else if (event.key.toLowerCase() === "x" && phase() === "prepare") setIncluded(frame, !frame.included);
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+function onPick(frame) {
+  const layer = `frame-${frame.id}`;
+  if (phase() !== "done" || !state.job.result.layers.includes(layer)) return;
+  setOther(layer);
+  emit("show-picture");
+  if (!state.brush.on && !["slider", "side", "flicker", "difference"].includes(state.view)) setView("slider");
+}
+
+function picture(frame) {
+  const address = api.thumbnailUrl(state.job.id, frame.id);
+  if (!pictures.has(address)) {
+    const onerror = () => attempt(() => explain(frame, address));
+    pictures.set(address, element("img", { src: address, alt: "", loading: "lazy", draggable: "false", onerror }));
+  }
+  return pictures.get(address);
+}
+
+/** A file whose header reads well may still be torn; the thumbnail's refusal says so before the fusion does. */
+async function explain(frame, address) {
+  unreadable.set(frame.id, await api.refusalOf(address));
+  draw();
+}
+
+function card(known, place, count) {
+  const frame = unreadable.has(known.id) ? { ...known, problem: known.problem ?? unreadable.get(known.id) } : known;
+  const chosen = phase() === "done" && state.other === `frame-${frame.id}`;
+  const size = `${frame.width} × ${frame.height}, ${frame.bit_depth} bit`;
+  const button = (label, sign, action, disabled = false) =>
+    element("button.plain", { "aria-label": `${label}: ${frame.name}`, title: label, onclick: action, disabled: disabled || locked() }, icon(sign));
+  const kind = ["li.card", frame.included ? "" : "excluded", frame.problem ? "problem" : "", chosen ? "chosen" : ""];
+  const node = element(
+    kind.filter(Boolean).join("."),
+    { "data-frame": frame.id, draggable: !locked() && "true" },
+    element(
+      "button.card-picture",
+      {
+        "aria-label": `Frame ${place + 1} of ${count}: ${frame.name}, ${size}${frame.included ? "" : ", left out"}${frame.problem ? `, ${frame.problem}` : ""}`,
+        "aria-pressed": phase() === "done" ? String(chosen) : null,
+        title: `${frame.name}\n${size}, ${readableBytes(frame.bytes)}`,
+        onclick: () => onPick(frame),
+        onkeydown: (event) => onCardKey(event, frame, place),
+      },
+      picture(frame),
+      element("span.card-number", {}, String(place + 1)),
+    ),
+    element("span.card-name", { title: frame.name }, frame.name),
+    frame.problem && element("span.card-problem", {}, frame.problem),
+    element(
+      "span.card-tools",
+      {},
+      element(
+        "label.use",
+        { title: frame.included ? "Takes part in the fusion" : "Left out of the fusion" },
+        element("input", {
+          type: "checkbox",
+          checked: frame.included,
+          disabled: locked(),
+          "aria-label": `Use ${frame.name}`,
+          onchange: (event) => setIncluded(frame, event.target.checked),
+        }),
+        element("span", {}, "Use"),
+      ),
+      button("Move earlier", "earlier", () => move(frame, place - 1), place === 0),
+      button("Move later", "later", () => move(frame, place + 1), place === count - 1),
+      button("Remove", "trash", () => remove(frame)),
+    ),
+  );
+  addDragging(node, frame);
+  return node;
+}
+
+function addDragging(node, frame) {
+  const isAfter = (event) => {
+    const box = node.getBoundingClientRect();
+    const asColumn = phase() === "done";
+    return asColumn ? event.clientY > box.top + box.height / 2 : event.clientX > box.left + box.width / 2;
+  };
+  node.addEventListener("dragstart", (event) => {
+    dragged = frame;
+    event.dataTransfer.effectAllowed = "move";
+    event.dataTransfer.setData("text/plain", frame.name);
+    node.classList.add("dragged");
+  });
+  node.addEventListener("dragend", () => {
+    dragged = null;
+    node.classList.remove("dragged");
+    clearMarks();
+  });
+  node.addEventListener("dragover", (event) => {
+    if (!dragged) return;
+    event.preventDefault();
+    clearMarks();
+    node.classList.add(isAfter(event) ? "drop-after" : "drop-before");
+  });
+  node.addEventListener("drop", (event) => {
+    if (!dragged) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const moved = dragged;
+    dragged = null;
+    clearMarks();
+    if (moved.id === frame.id) return;
+    const others = state.job.frames.filter((other) => other.id !== moved.id);
+    move(moved, others.findIndex((other) => other.id === frame.id) + (isAfter(event) ? 1 : 0));
+  });
+}
+
+function clearMarks() {
+  for (const marked of list.querySelectorAll(".drop-before, .drop-after")) marked.classList.remove("drop-before", "drop-after");
+}
+
+/** Whether a card of this page is being dragged, and not a file from outside. */
+export const isDraggingCard = () => dragged !== null;
+
+function uploadCard(upload) {
+  if (upload.problem) {
+    return element(
+      "li.card.problem.failed",
+      {},
+      element("span.card-picture.empty", {}, icon("warning")),
+      element("span.card-name", { title: upload.name }, upload.name),
+      element("span.card-problem", { role: "alert" }, upload.problem),
+      element("button.small", { onclick: () => dismissUpload(upload) }, "Dismiss"),
+    );
+  }
+  const bar = element("progress", { max: "1", "aria-label": `Sending ${upload.name}` });
+  if (upload.share < 1) bar.value = upload.share; // without a value it shows that something goes on
+  upload.bar = bar;
+  return element(
+    "li.card.sending",
+    {},
+    element("span.card-picture.empty", {}, bar),
+    element("span.card-name", { title: upload.name }, upload.name),
+    element("span.card-note", {}, upload.share >= 1 ? "checking…" : upload.share > 0 ? "sending…" : "waiting…"),
+  );
+}
+
+function draw() {
+  const frames = state.job?.frames ?? [];
+  const focused = document.activeElement?.closest?.("[data-frame]")?.dataset.frame;
+  const label = document.activeElement?.getAttribute?.("aria-label");
+  list.replaceChildren(
+    ...frames.map((frame, place) => card(frame, place, frames.length)),
+    ...state.uploads.map(uploadCard),
+  );
+  if (focused) {
+    const inside = list.querySelector(`[data-frame="${CSS.escape(focused)}"]`);
+    const same = label && [...(inside?.querySelectorAll("[aria-label]") ?? [])].find((node) => node.getAttribute("aria-label") === label);
+    (same && !same.disabled ? same : inside?.querySelector(".card-picture"))?.focus({ preventScroll: true });
+  }
+  const used = frames.filter((frame) => frame.included).length;
+  const sending = state.uploads.filter((upload) => !upload.problem).length;
+  byId("frame-count").textContent = sending
+    ? `${frames.length} of ${frames.length + sending} sent`
+    : used === frames.length
+      ? plural(frames.length, "frame")
+      : `${used} of ${plural(frames.length, "frame")}`;
+}
+
+on("job uploads view", draw);
+on("view", () => list.querySelector(".card.chosen")?.scrollIntoView({ block: "nearest" }));
+on("upload", (upload) => {
+  if (upload.bar && upload.share < 1) upload.bar.value = upload.share;
+  else emit("uploads");
+});

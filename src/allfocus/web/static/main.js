@@ -1,0 +1,194 @@
+// Starts the page: loads what the server offers, follows the address, and wires the drop zone and the panels.
+
+import * as api from "./api.js";
+import "./compare.js";
+import { byId, element, icon } from "./elements.js";
+import { isDraggingCard } from "./frames.js";
+import { attempt, say } from "./messages.js";
+import { drawOptions } from "./options.js";
+import "./progress.js";
+import "./relief.js";
+import { openReports } from "./reports.js";
+import "./retouch.js";
+import "./save.js";
+import "./shortcuts.js";
+import { addressOf } from "./stacks.js";
+import { on, phase, setJob, state } from "./state.js";
+import "./theme.js";
+import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";
+
+// The address: #/ is a new stack, #/stack/ID one that the server keeps, #/benchmarks the reports -------------------
+
+async function followAddress() {
+  const [, place, id] = location.hash.split("/");
+  document.body.dataset.page = place === "benchmarks" ? "benchmarks" : "studio";
+  for (const link of document.querySelectorAll("[data-place]")) {
+    if (link.dataset.place === document.body.dataset.page) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (place === "benchmarks") {
+    await openReports();
+    return;
+  }
+  if (place === "stack" && state.job?.id === id) return;
+  if (place !== "stack") {
+    state.uploads = [];
+    setJob(null);
+    return;
+  }
+  const job = await attempt(() => api.readJob(decodeURIComponent(id)));
+  if (job) setJob(job);
+  else location.hash = "#/";
+}
+
+/** The studio's link leads back to the stack at hand, from the benchmarks too. */
+function drawPlace() {
+  const { job } = state;
+  byId("studio-link").href = job ? addressOf(job) : "#/";
+  byId("stack-name").textContent = job ? job.name || "Stack" : "";
+  if (job && document.body.dataset.page === "studio" && location.hash !== addressOf(job)) history.replaceState(null, "", addressOf(job));
+  const before = document.body.dataset.phase;
+  document.body.dataset.phase = phase();
+  if (before !== "done" && phase() === "done") showPanel("picture");
+  else if (before === "done" && phase() !== "done") showPanel("frames");
+  const trouble = byId("trouble");
+  trouble.hidden = !(job && phase() !== "running" && (job.state === "failed" || job.state === "cancelled"));
+  if (trouble.hidden) return;
+  trouble.className = `trouble ${job.state}`;
+  trouble.replaceChildren(
+    icon("warning"),
+    element("p", {}, job.state === "failed" ? (job.error ?? "The fusion failed.") : job.result ? "Cancelled. This is the result from before." : "Cancelled. Start again whenever you like."),
+  );
+}
+
+// Files ---------------------------------------------------------------------------------------------------------
+
+function wireFiles() {
+  for (const button of document.querySelectorAll("[data-choose]")) {
+    button.addEventListener("click", () => byId(`choose-${button.dataset.choose}`).click());
+  }
+  byId("choose-files").addEventListener("change", (event) => take(event, (list) => ({ files: [...list], folder: null })));
+  byId("choose-folder").addEventListener("change", (event) => take(event, filesOfFolder));
+  byId("sample").addEventListener("click", () => openSample(byId("sample")));
+  byId("server-folder").addEventListener("submit", addServerFolder);
+  let depth = 0;
+  const carriesFiles = (event) => !isDraggingCard() && [...(event.dataTransfer?.types ?? [])].includes("Files") && phase() !== "running";
+  const mark = (wanted) => document.body.classList.toggle("dropping", wanted);
+  addEventListener("dragenter", (event) => carriesFiles(event) && mark((depth += 1) > 0));
+  addEventListener("dragleave", (event) => carriesFiles(event) && mark((depth = Math.max(0, depth - 1)) > 0));
+  addEventListener("dragover", (event) => carriesFiles(event) && event.preventDefault());
+  addEventListener("drop", (event) => {
+    depth = 0;
+    mark(false);
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    const found = filesOfDrop(event.dataTransfer);
+    attempt(async () => addFiles(await found));
+  });
+}
+
+function take(event, read) {
+  const chosen = read(event.target.files);
+  event.target.value = ""; // so that the same files can be chosen again
+  attempt(() => addFiles(chosen));
+}
+
+async function openSample(button) {
+  const job = await attempt(() => api.createSample(state.limits.samples[0]), button);
+  if (job) setJob(job);
+}
+
+async function addServerFolder(event) {
+  event.preventDefault();
+  const path = byId("server-path").value.trim();
+  if (!path) return;
+  const name = path.replace(/[\\/]+$/, "").replace(/^.*[\\/]/, "");
+  await attempt(async () => {
+    const job = state.job ?? (await api.createJob(name));
+    setJob(await api.addFolder(job.id, path));
+  }, byId("server-add"));
+}
+
+// Panels --------------------------------------------------------------------------------------------------------
+
+function showPanel(name) {
+  document.body.dataset.panel = name;
+  for (const button of document.querySelectorAll("[data-panel-button]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.panelButton === name));
+  }
+}
+
+function showTool(name, focus = false) {
+  for (const tab of document.querySelectorAll("#tool-tabs [role=tab]")) {
+    const chosen = tab.dataset.tool === name;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+    byId(tab.getAttribute("aria-controls")).hidden = !chosen;
+    if (chosen && focus) tab.focus();
+  }
+  document.body.dataset.tool = name; // with the settings at hand, the frames beside the result can be changed too
+}
+
+function wirePanels() {
+  for (const button of document.querySelectorAll("[data-panel-button]")) {
+    button.addEventListener("click", () => showPanel(button.dataset.panelButton));
+  }
+  const tabs = [...document.querySelectorAll("#tool-tabs [role=tab]")];
+  for (const [place, tab] of tabs.entries()) {
+    tab.addEventListener("click", () => showTool(tab.dataset.tool));
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.stopPropagation();
+      showTool(tabs[(place + step + tabs.length) % tabs.length].dataset.tool, true);
+    });
+  }
+  for (const button of document.querySelectorAll("dialog [data-close]")) {
+    button.addEventListener("click", () => button.closest("dialog").close());
+  }
+  for (const dialog of document.querySelectorAll("dialog")) {
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.id !== "token" && dialog.close());
+  }
+}
+
+/** The options are one form; it stands beside the frames before the first result and among the tools after it. */
+function placeOptions() {
+  const home = byId(phase() === "done" ? "settings" : "prepare-options");
+  if (byId("options").parentElement !== home) home.append(byId("options"));
+}
+
+function askForToken() {
+  const dialog = byId("token");
+  if (!dialog.open) dialog.showModal();
+}
+
+const lifetime = (hours) => (hours >= 48 ? `${Math.round(hours / 24)} days` : `${Math.round(hours)} hours`);
+
+async function begin() {
+  api.whenTokenWanted(askForToken);
+  byId("token-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.assign(`/?token=${encodeURIComponent(byId("token-value").value.trim())}`);
+  });
+  wireFiles();
+  wirePanels();
+  showTool("retouch");
+  showPanel("frames");
+  on("job uploads", drawPlace);
+  on("job uploads", placeOptions);
+  on("show-picture", () => showPanel("picture"));
+  const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health)]);
+  state.limits = limits ?? null;
+  state.methods = methods ?? [];
+  byId("version").textContent = health?.version ? `allfocus ${health.version}` : "";
+  byId("sample").hidden = !state.limits?.samples?.length;
+  byId("server-folder").hidden = !state.limits?.local_folders;
+  if (state.limits?.lifetime_hours) {
+    byId("lifetime").textContent = `Everything stays on the machine that runs the studio, for ${lifetime(state.limits.lifetime_hours)}.`;
+  }
+  drawOptions();
+  addEventListener("hashchange", () => attempt(followAddress));
+  await followAddress();
+}
+
+begin().catch((problem) => say(problem.message, "error"));

@@ -1,0 +1,114 @@
+// What the page knows, in one place. Modules read `state`, change it through the functions here, and listen for names.
+
+import * as api from "./api.js";
+import { asSentence } from "./elements.js";
+
+export const state = {
+  limits: null,
+  methods: [],
+  job: null,
+  progress: null,
+  uploads: [],
+  view: "result",
+  other: null, // the layer that the result is compared with, and that the brush paints from
+  brush: { on: false, size: 40, hardness: 0.7 },
+};
+
+const bus = new EventTarget();
+
+/** Calls the listener whenever one of the named things changes. */
+export function on(names, listener) {
+  for (const name of names.split(" ")) bus.addEventListener(name, (event) => listener(event.detail));
+}
+
+export const emit = (name, detail) => bus.dispatchEvent(new CustomEvent(name, { detail }));
+
+/** Which screen to show: "welcome", "prepare", "running" or "done". */
+export function phase() {
+  const { job, uploads } = state;
+  if (!job) return uploads.length ? "prepare" : "welcome";
+  if (job.state === "queued" || job.state === "running") return "running";
+  return job.result ? "done" : "prepare"; // a run that failed keeps the result of the one before it
+}
+
+let stopListening = null;
+let listensTo = null;
+let shownRun = null; // which run of which job the page shows the result of
+
+const isAtWork = ({ state }) => state === "queued" || state === "running";
+
+/** The other method that is at work for this job, or undefined. */
+export const alternativeAtWork = (job) => job.alternatives?.find(isAtWork);
+
+const worksOn = (job) => isAtWork(job) || Boolean(alternativeAtWork(job));
+
+/** Takes the job as the server describes it; opens or closes the stream of events as the job needs. */
+export function setJob(job) {
+  const before = state.job;
+  state.job = job;
+  state.progress = job && worksOn(job) ? (job.progress ?? (before?.id === job.id ? state.progress : null)) : null;
+  if (!job || !worksOn(job) || listensTo !== job.id) {
+    stopListening?.();
+    stopListening = listensTo = null;
+  }
+  if (job && worksOn(job) && !stopListening) follow(job.id);
+  const run = job?.result && phase() === "done" ? `${job.id}/${job.result.first_revision}` : null;
+  const isNew = run !== shownRun;
+  shownRun = run;
+  if (!job || before?.id !== job.id) state.brush.on = false;
+  chooseOther();
+  emit("job", { before });
+  if (run && isNew) emit("result");
+}
+
+function follow(id) {
+  listensTo = id;
+  stopListening = api.listen(id, {
+    state: (job) => state.job?.id === id && setJob(job),
+    progress: (progress) => {
+      if (state.job?.id !== id) return;
+      state.progress = progress;
+      emit("progress");
+    },
+    notice: ({ text }) => emit("message", { text: asSentence(text), kind: "note" }),
+  });
+}
+
+/** The layers that the result can be compared with or painted from, with names to show. */
+export function otherLayers() {
+  const { job } = state;
+  if (!job?.result) return [];
+  const names = Object.fromEntries(job.frames.map((frame) => [`frame-${frame.id}`, frame.name]));
+  return job.result.layers
+    .filter((layer) => layer.startsWith("frame-") || layer.startsWith("method-"))
+    .map((layer) => ({ layer, name: names[layer] ?? layer.replace(/^(method|frame)-/, ""), isFrame: layer in names }));
+}
+
+export const nameOf = (layer) => otherLayers().find((other) => other.layer === layer)?.name ?? layer;
+
+function chooseOther() {
+  const layers = otherLayers();
+  if (!layers.some(({ layer }) => layer === state.other)) state.other = layers[0]?.layer ?? null;
+}
+
+export function setOther(layer) {
+  state.other = layer;
+  emit("view");
+}
+
+export function setView(view) {
+  state.view = view;
+  emit("view");
+}
+
+export function setBrush(change) {
+  Object.assign(state.brush, change);
+  state.brush.size = Math.min(1000, Math.max(1, Math.round(state.brush.size)));
+  state.brush.hardness = Math.min(1, Math.max(0, Math.round(state.brush.hardness * 100) / 100));
+  emit("brush");
+}
+
+/** Reloads what the server knows about the present job. */
+export async function refreshJob() {
+  if (state.job) setJob(await api.readJob(state.job.id));
+}

@@ -1,0 +1,140 @@
+// From a drop or a file dialog to frames on the server: collects files (folders too), sorts them, sends them.
+
+import * as api from "./api.js";
+import { readableBytes, stem } from "./elements.js";
+import { say } from "./messages.js";
+import { emit, refreshJob, setJob, state } from "./state.js";
+
+// What a folder may hold besides frames is left out quietly; a file that was chosen by itself is always sent, because
+// the server recognises pictures by their content.
+const PICTURE_ENDING =
+  /\.(tiff?|png|jpe?g|webp|bmp|hei[cf]|avif|dng|nef|nrw|cr2|cr3|crw|arw|sr2|srf|orf|rw2|raf|pef|srw|3fr|fff|iiq|x3f|rwl|mrw|kdc|dcr|erf|raw)$/i;
+const AT_ONCE = 2;
+
+const naturally = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+export const byName = (first, second) => naturally.compare(first.name, second.name);
+
+/** All files of a drop, the contents of dropped folders included: { files, folder }. */
+export async function filesOfDrop(transfer) {
+  // The list of items dies when the event handler first waits, so every entry is taken out before that.
+  const items = [...transfer.items].filter((item) => item.kind === "file");
+  const entries = items.map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  const loose = entries.length ? [] : [...transfer.files];
+  const files = [...loose];
+  let folder = null;
+  for (const entry of entries) {
+    if (entry.isDirectory) folder ??= entry.name;
+    files.push(...(await filesOfEntry(entry, entry.isDirectory)));
+  }
+  return { files, folder };
+}
+
+async function filesOfEntry(entry, insideFolder) {
+  if (entry.isFile) {
+    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    return insideFolder && !isFrameOfFolder(file) ? [] : [file];
+  }
+  const reader = entry.createReader();
+  const found = [];
+  // readEntries hands out at most 100 entries a call and an empty list at the end.
+  for (;;) {
+    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!some.length) break;
+    for (const child of some) found.push(...(await filesOfEntry(child, true)));
+  }
+  return found;
+}
+
+const isFrameOfFolder = (file) => !file.name.startsWith(".") && PICTURE_ENDING.test(file.name);
+
+/** The frames of a folder that was chosen in the dialog: { files, folder }. */
+export function filesOfFolder(list) {
+  const all = [...list];
+  return { files: all.filter(isFrameOfFolder), folder: all[0]?.webkitRelativePath.split("/")[0] || null };
+}
+
+/** What all names begin with, as a name for the stack: DSC_0101.tif ... DSC_0108.tif -> "DSC_0101 to DSC_0108". */
+function stackName(files) {
+  const pictures = files.filter(isFrameOfFolder);
+  const names = (pictures.length ? pictures : files).map((file) => stem(file.name));
+  return names.length > 1 ? `${names[0]} to ${names.at(-1)}` : names[0];
+}
+
+/** Why a file cannot even be sent, or null. */
+function refusal(file, limits) {
+  if (file.size === 0) return "The file is empty. Copy it from the camera again.";
+  if (limits && file.size > limits.upload_bytes) {
+    return `${readableBytes(file.size)}, but the server takes ${readableBytes(limits.upload_bytes)} at most. Start it with a higher --max-upload.`;
+  }
+  return null;
+}
+
+/** Sends files as new frames of the present job (a new one if there is none), in natural order of their names. */
+export async function addFiles({ files, folder }) {
+  if (!files.length) {
+    say(
+      folder
+        ? `No pictures were found in ${folder}. Frames are TIFF, PNG, JPEG, WebP, HEIF or camera RAW files.`
+        : "Nothing to add: drop picture files or a folder of them.",
+      "error",
+    );
+    return;
+  }
+  const sorted = [...files].sort(byName);
+  const room = (state.limits?.frames ?? Infinity) - (state.job?.frames.length ?? 0) - state.uploads.length;
+  if (sorted.length > room) {
+    say(`That would be more than ${state.limits.frames} frames, the most this server takes. Add fewer frames.`, "error");
+    return;
+  }
+  const uploads = sorted.map((file) => ({ file, name: file.name, share: 0, problem: refusal(file, state.limits) }));
+  state.uploads.push(...uploads);
+  emit("uploads");
+  try {
+    if (!state.job) setJob(await api.createJob(folder ?? stackName(sorted)));
+    await sendAll(state.job.id, uploads.filter((upload) => !upload.problem));
+  } catch (problem) {
+    state.uploads = state.uploads.filter((upload) => !uploads.includes(upload));
+    emit("uploads");
+    throw problem;
+  }
+}
+
+async function sendAll(id, uploads) {
+  const before = new Set(state.job.frames.map((frame) => frame.id));
+  const waiting = [...uploads];
+  const sent = [];
+  let hasPages = false; // a file with several pictures becomes several frames; only the server knows them all
+  const sender = async () => {
+    for (let upload = waiting.shift(); upload; upload = waiting.shift()) {
+      try {
+        const frame = await api.uploadFrame(id, upload.file, (share) => {
+          upload.share = share;
+          emit("upload", upload);
+        });
+        if (frame.pages > 1) hasPages = true;
+        sent.push(frame);
+        state.uploads = state.uploads.filter((other) => other !== upload);
+        if (state.job?.id === id) setJob({ ...state.job, frames: [...state.job.frames, frame] });
+      } catch (problem) {
+        upload.problem = problem.message;
+      }
+      emit("uploads");
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, sender));
+  if (state.job?.id !== id) return;
+  if (hasPages) await refreshJob();
+  // Two files travel at a time, so they may arrive in another order than that of their names.
+  const added = state.job.frames.filter((frame) => !before.has(frame.id)).sort(byName);
+  const kept = state.job.frames.filter((frame) => before.has(frame.id));
+  if (sent.length) setJob(await api.orderFrames(id, [...kept, ...added]));
+  else await refreshJob();
+  const failed = uploads.filter((upload) => upload.problem).length;
+  if (failed) say(failed === 1 ? "One file could not be added; its card says why." : `${failed} files could not be added; their cards say why.`, "bad");
+}
+
+/** Takes a card with a problem off the list. */
+export function dismissUpload(upload) {
+  state.uploads = state.uploads.filter((other) => other !== upload);
+  emit("uploads");
+}

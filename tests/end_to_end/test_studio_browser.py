@@ -1,0 +1,705 @@
+"""The studio as a photographer uses it: the real page in a real Chromium, on the real server.
+
+Without Chromium the tests are skipped, unless ALLFOCUS_REQUIRE_BROWSER=1 says that it must be there.
+"""
+
+import base64
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
+playwright_api = pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
+
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect  # noqa: E402
+
+from allfocus.scenes.rendering import render_scene  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+HEIGHT, WIDTH, COUNT = 320, 480, 8
+SWITCHES = (
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-gpu",
+    "--enable-unsafe-swiftshader",  # WebGL without a graphics card
+)
+VIEWS = ("result", "slider", "side", "flicker", "difference", "depth", "decision", "confidence", "relief")
+SECONDS = 1000  # playwright counts in milliseconds
+
+
+@dataclass
+class Studio:
+    """A running server: its address, and its API in plain calls."""
+
+    address: str
+
+    def get(self, path: str) -> bytes:
+        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+            return bytes(answer.read())
+
+    def send(self, path: str, body: bytes = b"{}", method: str = "POST", kind: str = "application/json") -> Any:
+        request = urllib.request.Request(self.address + path, body, {"Content-Type": kind}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    def job(self, identity: str) -> Any:
+        return json.loads(self.get(f"/api/jobs/{identity}"))
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    """``allfocus serve`` in a process of its own, with one report to show."""
+    folder = tmp_path_factory.mktemp("studio")
+    report = folder / "reports" / "trial"
+    report.mkdir(parents=True)
+    (report / "report.html").write_text("<!doctype html><title>Trial</title><h1>Two methods on one set</h1>")
+    search = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
+    shots = tmp_path_factory.getbasetemp()
+    options = ["--no-browser", "--port", "0", "--work", str(folder / "work"), "--reports", str(report.parent)]
+    options += ["--allow-folders", str(shots)]
+    log = (folder / "log").open("w+")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "allfocus.cli", "serve", *options], stderr=log, env={**os.environ, "PYTHONPATH": search}
+    )
+    try:
+        yield Studio(address_in(log.name, process))
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+        log.close()
+
+
+def address_in(log: str, process: "subprocess.Popen[bytes]") -> str:
+    """What the server printed about where it listens."""
+    for _ in range(600):
+        found = re.search(r"http://[\d.]+:\d+", Path(log).read_text())
+        if found:
+            return found[0]
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise AssertionError(f"the server did not start: {Path(log).read_text()}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium as the system has it."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        if os.environ.get("ALLFOCUS_REQUIRE_BROWSER") == "1":
+            pytest.fail("no Chromium found and ALLFOCUS_REQUIRE_BROWSER=1; install the package chromium")
+        pytest.skip("no Chromium found; install the package chromium")
+    expect.set_options(timeout=30 * SECONDS)  # a shared machine is slow at random
+    with playwright_api.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=list(SWITCHES))
+        yield started
+        started.close()
+
+
+@dataclass
+class Watched:
+    """A page and what went wrong on it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+
+    def allow(self, text: str) -> None:
+        """Expect messages of the console with this text in them."""
+        self.allowed.append(text)
+
+
+@pytest.fixture
+def watched(browser: Browser, studio: Studio) -> Iterator[Watched]:
+    """A fresh window; afterwards: no error in its console, no request to another host."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
+    context.set_default_timeout(30 * SECONDS)
+    page = context.new_page()
+    seen = Watched(page)
+
+    def on_console(message: ConsoleMessage) -> None:
+        from_driver = "GL Driver Message" in message.text  # how fast WebGL is without a graphics card, not whether
+        if message.type in ("error", "warning") and not from_driver:
+            seen.problems.append(f"{message.text} {message.location.get('url', '')}")
+
+    def on_request(request: Request) -> None:
+        if not request.url.startswith((studio.address, "blob:", "data:")):
+            seen.problems.append(f"a request to another host: {request.url}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: seen.problems.append(f"uncaught: {error}"))
+    page.on("request", on_request)
+    yield seen
+    context.close()
+    unexpected = [text for text in seen.problems if not any(allowed in text for allowed in seen.allowed)]
+    assert unexpected == []
+
+
+@pytest.fixture(scope="module")
+def frames() -> list[np.ndarray]:
+    """Eight registered frames of a rendered scene, 16 bit."""
+    scene = render_scene("desk", frames=COUNT, size=(HEIGHT, WIDTH), bit_depth=16, noise=0.002)
+    return [np.rint(frame * 65535).astype(np.uint16) for frame in scene.frames]
+
+
+@pytest.fixture(scope="module")
+def frame_paths(frames: list[np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("frames")
+    paths = [folder / f"shot_{number}.tif" for number in range(1, COUNT + 1)]
+    for path, frame in zip(paths, frames, strict=True):
+        tifffile.imwrite(path, frame, photometric="rgb")
+    return paths
+
+
+@pytest.fixture(scope="module")
+def finished(studio: Studio, frame_paths: list[Path]) -> str:
+    """The id of a job that was fused over the API, with all its maps."""
+    identity: str = studio.send("/api/jobs", b'{"name": "finished"}')["id"]
+    for path in frame_paths[:4]:
+        studio.send(f"/api/jobs/{identity}/frames?name={path.name}", path.read_bytes(), kind="image/tiff")
+    studio.send(f"/api/jobs/{identity}/start", b'{"method": "ips", "align": false}')
+    for _ in range(600):
+        if studio.job(identity)["state"] == "done":
+            return identity
+        time.sleep(0.1)
+    raise AssertionError(f"not fused within a minute: {studio.job(identity)}")
+
+
+def drop(page: Page, paths: list[Path]) -> None:
+    """Drop files or folders onto the window, as the browser receives them from a file manager."""
+    session = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 300, "data": data})
+
+
+def names(page: Page) -> list[str]:
+    return page.locator(".card[data-frame] .card-name").all_inner_texts()
+
+
+def open_job(page: Page, studio: Studio, identity: str) -> Locator:
+    """Open the result of a job; returns the canvas once all its tiles are drawn."""
+    page.goto(f"{studio.address}/#/stack/{identity}")
+    expect(page.locator("body")).to_have_attribute("data-phase", "done")
+    settle(page)
+    return page.locator("#canvas")
+
+
+def settle(page: Page) -> None:
+    """Wait until the canvas shows what was asked for, with all its tiles."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(page.locator("#canvas")).to_have_attribute("data-complete", "true")
+
+
+def choose_view(page: Page, name: str) -> None:
+    page.locator(f'#views input[value="{name}"]').check(force=True)
+    if name != "relief":
+        settle(page)
+
+
+def pixels(page: Page, left: float, top: float, right: float, bottom: float) -> np.ndarray:
+    """What the canvas shows in a part of it, the corners as shares of its width and height: (height, width, 3)."""
+    picture: str = page.evaluate(
+        """([left, top, right, bottom]) => {
+          const shown = document.getElementById("canvas");
+          const copy = document.createElement("canvas");
+          [copy.width, copy.height] = [(right - left) * shown.width, (bottom - top) * shown.height].map(Math.round);
+          const place = [left * shown.width, top * shown.height].map(Math.round);
+          copy.getContext("2d").drawImage(shown, ...place, copy.width, copy.height, 0, 0, copy.width, copy.height);
+          return copy.toDataURL("image/png");
+        }""",
+        [left, top, right, bottom],
+    )
+    return np.asarray(Image.open(BytesIO(base64.b64decode(picture.partition(",")[2]))).convert("RGB"), np.float64)
+
+
+def distance_to_line(points: list[list[float]]) -> np.ndarray:
+    """Distance of every pixel's centre to a line through points, (HEIGHT, WIDTH); the first pixel covers 0 to 1."""
+    rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH] + 0.5
+    ends = list(itertools.pairwise(points)) or [(points[0], points[0])]
+    nearest = np.full((HEIGHT, WIDTH), np.inf)
+    for (x0, y0), (x1, y1) in ends:
+        length = (x1 - x0) ** 2 + (y1 - y0) ** 2
+        along = ((columns - x0) * (x1 - x0) + (rows - y0) * (y1 - y0)) / length if length else np.zeros_like(rows)
+        along = np.clip(along, 0, 1)
+        nearest = np.minimum(nearest, np.hypot(columns - x0 - along * (x1 - x0), rows - y0 - along * (y1 - y0)))
+    return nearest
+
+
+def watch_progress(page: Page) -> None:
+    """From now on the page notes each step and share that it shows."""
+    page.evaluate(
+        """() => {
+          window.seen = [];
+          const note = () => {
+            const step = document.querySelector("#steps .present");
+            const share = document.getElementById("progress-share");
+            if (step && share) window.seen.push([step.textContent, parseInt(share.textContent)]);
+          };
+          new MutationObserver(note).observe(document.getElementById("progress"), {childList: true, subtree: true});
+        }"""
+    )
+
+
+def test_eight_frames_are_dropped_fused_retouched_and_saved(watched, studio, frames, frame_paths, tmp_path):
+    page = watched.page
+    page.goto(studio.address)
+
+    drop(page, frame_paths)
+    expect(page.locator(".card[data-frame]")).to_have_count(COUNT)
+    expect(page.locator("#frame-count")).to_have_text("8 frames")
+    assert names(page) == [path.name for path in frame_paths]
+
+    card = page.locator(".card")
+    half = card.nth(1).bounding_box()
+    card.nth(0).drag_to(card.nth(1), target_position={"x": half["width"] - 6, "y": half["height"] / 2})
+    wanted = ["shot_2.tif", "shot_1.tif", *(path.name for path in frame_paths[2:])]
+    expect(page.locator(".card-name").first).to_have_text(wanted[0])
+    assert names(page) == wanted
+
+    identity = page.url.rsplit("/", 1)[1]
+    page.locator("#option-align").uncheck()
+    watch_progress(page)
+    page.locator("#start").click()
+    expect(page.locator("#cancel")).to_be_visible()
+    expect(page.locator("body")).not_to_have_attribute("data-phase", "running", timeout=60 * SECONDS)
+    assert studio.job(identity)["error"] is None
+    seen = page.evaluate("window.seen")
+    shares = [share for _, share in seen]
+    assert any(step.startswith("Fusing") for step, _ in seen)
+    assert len(set(shares)) > 3
+    assert shares == sorted(shares)
+    assert studio.job(identity)["result"]["frames"] == wanted
+    expect(page.locator("#canvas")).to_have_attribute("data-complete", "true")
+
+    slide_and_zoom(page)
+    paint_three_strokes_and_undo_one(page)
+
+    untouched = tmp_path / "untouched.tif"
+    with page.expect_download() as waiting:
+        page.get_by_role("tab", name="Save").click()
+        page.locator("#download-tiff").click()
+    retouched = tifffile.imread(waiting.value.path())
+    job = studio.job(identity)
+    for _ in job["strokes"]:
+        studio.send(f"/api/jobs/{identity}/undo")
+    untouched.write_bytes(studio.get(f"/api/jobs/{identity}/download?format=tiff&bits=16"))
+    assert_painted(retouched, tifffile.imread(untouched), frames[4], job)
+
+
+def slide_and_zoom(page: Page) -> None:
+    choose_view(page, "slider")
+    box = page.locator("#canvas").bounding_box()
+    handle = page.locator("#handle")
+    before = [pixels(page, 0.3, 0.4, 0.4, 0.5), pixels(page, 0.8, 0.4, 0.9, 0.5)]
+    handle.hover()
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 100, steps=4)
+    page.mouse.up()
+    expect(handle).to_have_attribute("aria-valuenow", "20")
+    settle(page)
+    after = [pixels(page, 0.3, 0.4, 0.4, 0.5), pixels(page, 0.8, 0.4, 0.9, 0.5)]
+    assert np.abs(after[0] - before[0]).mean() > 2, "the part that the slider left shows the same picture"
+    assert np.abs(after[1] - before[1]).max() == 0, "the part on the result's side changed"
+
+    choose_view(page, "result")
+    x, y = box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.6
+    page.mouse.move(x, y)
+    place = page.locator("#cursor-place").inner_text()
+    for _ in range(3):
+        page.mouse.wheel(0, -200)
+    expect(page.locator("#zoom-value")).not_to_have_text("100 %")
+    assert int(page.locator("#zoom-value").inner_text().rstrip(" %")) > 200
+    page.mouse.move(x + 1, y)
+    page.mouse.move(x, y)
+    assert page.locator("#cursor-place").inner_text() == place, "the point under the cursor moved"
+    page.keyboard.press("0")
+
+
+def paint_three_strokes_and_undo_one(page: Page) -> None:
+    canvas = page.locator("#canvas")
+    page.keyboard.press("b")
+    page.locator("#source").select_option(label="shot_5.tif")
+    size = page.locator("#brush-size-value").inner_text()
+    for _ in range(6):
+        page.keyboard.press("]")
+    assert int(page.locator("#brush-size-value").inner_text().split()[0]) > int(size.split()[0])
+    places = [(0.5, 0.3), (0.52, 0.5), (0.45, 0.68)]
+    unpainted = without_brush(page, *places[-1])
+    for number, (x, y) in enumerate(places, start=1):
+        box = canvas.bounding_box()
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        before = pixels(page, x + 0.02, y - 0.01, x + 0.06, y + 0.01)
+        page.mouse.down()
+        page.mouse.move(box["x"] + (x + 0.08) * box["width"], box["y"] + y * box["height"], steps=6)
+        settle(page)
+        now = pixels(page, x + 0.02, y - 0.01, x + 0.06, y + 0.01)
+        assert np.abs(now - before).max() > 0, "nothing is seen while painting"
+        page.mouse.up()
+        expect(canvas).to_have_attribute("data-strokes", str(number))
+    expect(canvas).to_have_attribute("data-busy", "false")
+    painted = without_brush(page, *places[-1])
+    assert np.abs(painted - unpainted).mean() > 1, "the stroke is not seen"
+    page.reload()
+    expect(canvas).to_have_attribute("data-strokes", "3")
+    again = without_brush(page, *places[-1])
+    assert np.abs(again - painted).max() == 0, "the page went on showing its preview, not the server's pixels"
+    page.keyboard.press("Control+z")
+    expect(canvas).to_have_attribute("data-strokes", "2")
+    expect(page.locator("#stroke-count")).to_have_text("2 strokes in the result")
+    assert np.abs(without_brush(page, *places[-1]) - unpainted).max() == 0, "the undone stroke is still seen"
+
+
+def without_brush(page: Page, x: float, y: float) -> np.ndarray:
+    """What the canvas shows where a stroke begins, the brush being elsewhere."""
+    page.mouse.move(5, 5)
+    settle(page)
+    return pixels(page, x + 0.02, y - 0.01, x + 0.06, y + 0.01)
+
+
+def assert_painted(retouched: np.ndarray, untouched: np.ndarray, source: np.ndarray, job: Any) -> None:
+    """Painted pixels are the source's, pixels that no stroke reached are those of the result before, bit for bit."""
+    assert retouched.dtype == np.uint16
+    assert retouched.shape == (HEIGHT, WIDTH, 3)
+    assert len(job["strokes"]) == 2
+    frame = next(frame["id"] for frame in job["frames"] if frame["name"] == "shot_5.tif")
+    core, reach = np.zeros((HEIGHT, WIDTH), bool), np.zeros((HEIGHT, WIDTH), bool)
+    for stroke in job["strokes"]:
+        assert stroke["source"] == f"frame-{frame}"
+        distance = distance_to_line(stroke["points"])
+        core |= distance < stroke["radius"] * stroke["hardness"] - 1e-6
+        reach |= distance <= stroke["radius"] + 1e-6
+    assert core.sum() > 500
+    assert (~reach).sum() > 50_000
+    assert (retouched[core] == source[core]).all()
+    assert (retouched[~reach] == untouched[~reach]).all()
+    assert (retouched[core] != untouched[core]).any(axis=-1).mean() > 0.3, "painting changed hardly anything"
+
+
+def test_wrong_files_are_named_with_a_cure_and_the_others_are_kept(watched, studio, frame_paths, tmp_path):
+    page = watched.page
+    watched.allow("415")
+    watched.allow("400")
+    (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "empty.tif").write_bytes(b"")
+    (tmp_path / "torn.tif").write_bytes(frame_paths[0].read_bytes()[:3000])
+    tifffile.imwrite(tmp_path / "small.tif", np.zeros((60, 90, 3), np.uint16), photometric="rgb")
+    page.goto(studio.address)
+    drop(page, [*frame_paths[:2], *sorted(tmp_path.iterdir())])
+
+    failed = page.locator(".card.failed")
+    expect(failed.filter(has_text="notes.txt").locator(".card-problem")).to_contain_text(
+        re.compile("picture|format", re.I)
+    )
+    expect(failed.filter(has_text="empty.tif").locator(".card-problem")).to_contain_text("empty")
+    expect(page.locator(".card.problem").filter(has_text="small.tif").locator(".card-problem")).to_contain_text("90")
+    expect(page.locator(".card.problem").filter(has_text="torn.tif").locator(".card-problem")).not_to_be_empty()
+    expect(page.locator(".sending")).to_have_count(0)
+    assert [name for name in names(page) if name.startswith("shot_")] == ["shot_1.tif", "shot_2.tif"]
+
+    failed.filter(has_text="notes.txt").get_by_role("button", name="Dismiss").click()
+    expect(page.locator(".card").filter(has_text="notes.txt")).to_have_count(0)
+
+
+@pytest.mark.parametrize("way", ["dropped", "chosen", "named"])
+def test_a_folder_gives_its_frames_in_natural_order_and_nothing_else(watched, studio, frame_paths, tmp_path, way):
+    page = watched.page
+    folder = tmp_path / "beetle"
+    folder.mkdir()
+    for path, name in zip(frame_paths, ["shot_10.tif", "shot_9.tif", "shot_1.tif"], strict=False):
+        shutil.copy(path, folder / name)
+    (folder / "notes.txt").write_text("no picture")
+    (folder / ".shot_2.tif").write_bytes(b"what a file manager left")
+    page.goto(studio.address)
+    if way == "dropped":
+        drop(page, [folder])
+    elif way == "chosen":
+        page.set_input_files("#choose-folder", folder)
+    else:
+        page.locator("#server-path").fill(str(folder))
+        page.keyboard.press("Enter")
+    expect(page.locator(".card[data-frame]")).to_have_count(3)
+    expect(page.locator(".sending")).to_have_count(0)
+    expect(page.locator(".card-name").first).to_have_text("shot_1.tif")
+    assert names(page) == ["shot_1.tif", "shot_9.tif", "shot_10.tif"]
+    expect(page.locator("#stack-name")).to_have_text("beetle")
+
+
+def test_everything_can_be_done_with_the_keyboard(watched, studio, frame_paths):
+    page = watched.page
+    # Dialogs are caught only from a moment after the first listener on, so it is there before anything is pressed.
+    page.on("filechooser", lambda chooser: None)
+    page.goto(studio.address)
+    expect(page.locator("#version")).not_to_be_empty()
+    tab_to(page, ".choices [data-choose=files]")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files(frame_paths[:4])
+    expect(page.locator(".card[data-frame]")).to_have_count(4)
+    expect(page.locator(".sending")).to_have_count(0)
+
+    tab_to(page, ".card:nth-child(1) .card-picture")
+    page.keyboard.press("Alt+ArrowRight")
+    expect(page.locator(".card-name").first).to_have_text("shot_2.tif")
+    expect(page.locator(".card:nth-child(2) .card-picture")).to_be_focused()
+    expect(page.locator("#announcer")).to_have_text("shot_1.tif is now frame 2 of 4.")
+    page.keyboard.press("x")
+    expect(page.locator(".card:nth-child(2)")).to_have_class(re.compile("excluded"))
+    expect(page.locator("#start")).to_have_text("Fuse 3 frames")
+
+    tab_to(page, "#method")
+    page.keyboard.type("Pyr")
+    tab_to(page, "#start")
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_have_attribute("data-phase", "done", timeout=60 * SECONDS)
+
+    page.keyboard.press("c")
+    tab_to(page, "#handle")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#handle")).to_have_attribute("aria-valuenow", "48")
+    page.keyboard.press("b")
+    tab_to(page, "#canvas")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "1")
+    page.keyboard.press("Control+z")
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "0")
+    page.keyboard.press("?")
+    expect(page.locator("#shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#shortcuts")).to_be_hidden()
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Press Tab until the element has the focus, and check that one can see that it has."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement?.matches(selector) ?? false", selector):
+            break
+    else:
+        raise AssertionError(f"80 presses of Tab do not reach {selector}")
+    shown = page.evaluate(
+        """() => {
+          const drawn = (node) => getComputedStyle(node).outlineStyle !== "none";
+          return [document.activeElement, ...document.activeElement.children].some(drawn);
+        }"""
+    )
+    assert shown, f"the focus on {selector} cannot be seen"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_narrow_windows_show_every_view_without_sideways_scrolling(watched, studio, finished, scheme):
+    page = watched.page
+    page.set_viewport_size({"width": 400, "height": 780})
+    page.emulate_media(color_scheme=scheme)
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    page.goto(studio.address)
+    expect(page.locator(".drop")).to_be_visible()
+    assert page.evaluate(overflow) == 0
+    canvas = open_job(page, studio, finished)
+    for view in VIEWS:
+        choose_view(page, view)
+        assert page.evaluate(overflow) == 0, view
+    choose_view(page, "result")
+    box = canvas.bounding_box()
+    assert box["width"] == 400
+    assert box["height"] > 400
+    for panel in ("Frames", "Tools", "Picture"):
+        page.get_by_role("navigation", name="Panels").get_by_role("button", name=panel).click()
+        assert page.evaluate(overflow) == 0, panel
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (max(background) < 60) if scheme == "dark" else (min(background) > 200)
+
+
+def test_text_is_readable_in_both_schemes_and_the_switch_is_kept(watched, studio):
+    page = watched.page
+    page.emulate_media(color_scheme="light")
+    page.goto(studio.address)
+    assert lowest_contrast(page) >= 4.5
+    page.locator("#theme").click()
+    assert lowest_contrast(page) >= 4.5
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def lowest_contrast(page: Page) -> float:
+    """The lowest contrast of our text colours on our surfaces, by the definition of WCAG."""
+    ratio: float = page.evaluate(
+        """() => {
+          const probe = document.body.appendChild(document.createElement("i"));
+          const brightness = (name) => {
+            probe.style.color = `var(--${name})`;
+            const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+            const linear = (part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+            const [red, green, blue] = parts.map(linear);
+            return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+          };
+          const pairs = [["accent-text", "accent"], ["warn", "warn-soft"]];
+          for (const text of ["text", "quiet", "accent"])
+            for (const surface of ["page", "panel", "raised"]) pairs.push([text, surface]);
+          pairs.push(["text", "well"], ["quiet", "well"]);
+          const contrast = ([first, second]) => {
+            const [dark, light] = [brightness(first), brightness(second)].sort((one, two) => one - two);
+            return (light + 0.05) / (dark + 0.05);
+          };
+          const lowest = Math.min(...pairs.map(contrast));
+          probe.remove();
+          return lowest;
+        }"""
+    )
+    return ratio
+
+
+def test_every_control_has_a_name_for_screen_readers(watched, studio, finished):
+    page = watched.page
+    open_job(page, studio, finished)
+    for tool in ("Retouch", "Save", "Settings"):
+        page.get_by_role("tab", name=tool).click()
+        nameless = page.evaluate(
+            """() => [...document.querySelectorAll("button, a[href], select, input, canvas, [role=slider], iframe")]
+              .filter((node) => node.checkVisibility())
+              .filter((node) => !(node.getAttribute("aria-label") || node.textContent.trim() || node.title
+                || [...(node.labels ?? [])].some((label) => label.textContent.trim())))
+              .map((node) => node.outerHTML)"""
+        )
+        assert nameless == []
+    twice = page.evaluate(
+        "() => { const ids = [...document.querySelectorAll('[id]')].map((node) => node.id);"
+        " return ids.filter((id, place) => ids.indexOf(id) !== place); }"
+    )
+    assert twice == []
+
+
+def test_maps_relief_and_benchmarks_are_shown(watched, studio, finished):
+    page = watched.page
+    open_job(page, studio, finished)
+    shown = {}
+    for view in ("result", "difference", "depth", "decision", "confidence"):
+        choose_view(page, view)
+        shown[view] = pixels(page, 0.4, 0.5, 0.6, 0.8).mean(axis=(0, 1))
+    for first in shown:
+        for second in shown:
+            assert first == second or np.abs(shown[first] - shown[second]).max() > 1, (first, second)
+    choose_view(page, "relief")
+    expect(page.locator("#relief-canvas")).to_have_attribute("data-drawn", "true")
+    page.locator("#relief-canvas").focus()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_role("link", name="Benchmarks").click()
+    expect(page.frame_locator("#report-frame iframe").locator("h1")).to_have_text("Two methods on one set")
+
+
+def test_without_webgl_the_relief_says_so(watched, studio, finished):
+    page = watched.page
+    page.add_init_script(
+        """const plain = HTMLCanvasElement.prototype.getContext;
+        HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+          return kind === "webgl" ? null : plain.call(this, kind, ...rest);
+        };"""
+    )
+    open_job(page, studio, finished)
+    choose_view(page, "relief")
+    expect(page.locator("#relief-note")).to_contain_text("WebGL")
+
+
+def test_another_methods_result_can_be_painted_from(watched, studio, finished):
+    page = watched.page
+    canvas = open_job(page, studio, finished)
+    page.locator("#alternative").select_option(value="average")
+    page.locator("#add-alternative").click()
+    expect(page.locator('#source option[value="method-average"]')).to_have_count(1, timeout=60 * SECONDS)
+    page.locator("#source").select_option(value="method-average")
+    page.locator("#brush").click()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(canvas).to_have_attribute("data-strokes", "1")
+    assert studio.job(finished)["strokes"][0]["source"] == "method-average"
+    page.locator("#undo").click()
+    expect(canvas).to_have_attribute("data-strokes", "0")
+
+
+def test_the_sharpest_frame_under_the_cursor_is_found(watched, studio, finished, frames):
+    page = watched.page
+    canvas = open_job(page, studio, finished)
+    page.keyboard.press("b")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    column, row = (int(part) for part in re.findall(r"\d+", page.locator("#cursor-place").inner_text()))
+    patches = [frame[row - 22 : row + 22, column - 22 : column + 22, 1].astype(float) for frame in frames[:4]]
+    detail = [
+        np.abs(np.diff(patch, n=2, axis=0)).mean() + np.abs(np.diff(patch, n=2, axis=1)).mean() for patch in patches
+    ]
+    page.keyboard.press("p")
+    expect(page.locator(".message")).to_contain_text("is sharpest here")
+    chosen = page.locator("#source option:checked").inner_text()
+    assert chosen == f"shot_{int(np.argmax(detail)) + 1}.tif"
+
+
+@pytest.mark.parametrize("status", [409, 429, 507])
+def test_a_refusal_of_the_server_is_shown_in_its_own_words(watched, studio, finished, status):
+    page = watched.page
+    watched.allow(str(status))
+    open_job(page, studio, finished)
+    page.get_by_role("tab", name="Settings").click()
+    answer = {"error": f"The reason of {status} and its cure."}
+    page.route("**/start", lambda route: route.fulfill(status=status, json=answer))
+    page.locator("#start").click()
+    expect(page.get_by_role("alert").filter(has_text=f"The reason of {status} and its cure.")).to_be_visible()
+
+
+def test_a_server_that_is_gone_and_a_stack_that_is_gone_are_said_plainly(watched, studio, finished):
+    page = watched.page
+    watched.allow("404")
+    watched.allow("ERR_")
+    page.goto(f"{studio.address}/#/stack/{'0' * 24}")
+    expect(page.locator(".message.error")).to_be_visible()
+    expect(page.locator(".drop")).to_be_visible()
+    open_job(page, studio, finished)
+    page.get_by_role("tab", name="Settings").click()
+    page.route("**/start", lambda route: route.abort())
+    page.locator("#start").click()
+    expect(page.locator(".message.error").last).to_contain_text("allfocus serve")
+
+
+def test_a_missing_token_is_asked_for(watched, studio):
+    page = watched.page
+    watched.allow("401")
+    page.route(
+        "**/api/limits",
+        lambda route: route.fulfill(status=401, content_type="application/json", body='{"error": "token"}'),
+    )
+    page.goto(studio.address)
+    expect(page.locator("#token-value")).to_be_visible()
+
+
+def test_a_run_can_be_cancelled_and_started_again(watched, studio, frame_paths):
+    page = watched.page
+    page.goto(studio.address)
+    drop(page, frame_paths)
+    expect(page.locator(".card[data-frame]")).to_have_count(COUNT)
+    expect(page.locator("#start")).to_be_enabled()
+    page.locator("#start").click()
+    page.locator("#cancel").click()
+    expect(page.locator("#trouble")).to_contain_text("Cancelled")
+    expect(page.locator("#start")).to_be_enabled()
+    query = urllib.parse.urlparse(page.url).fragment
+    assert studio.job(query.rsplit("/", 1)[1])["state"] == "cancelled"
