@@ -84,6 +84,10 @@ def test_decision_and_depth_agree_with_the_scene_where_there_is_texture(name, ag
     assert -1e-6 <= result.depth.min() <= result.depth.max() <= 1 + 1e-6
     assert np.mean(result.decision[clear] == scene.best_frame[clear]) > agreement
     assert np.abs(result.depth - scene.best_frame / 5)[clear].mean() < 0.06
+    # Where the confidence is high the decision is right more often than where it is low.
+    right = result.decision == scene.best_frame
+    sure = result.confidence > np.median(result.confidence)
+    assert right[sure].mean() > right[~sure].mean()
 
 
 def test_one_frame_more_of_pure_blur_takes_nothing_away():

@@ -6,11 +6,13 @@ import pytest
 
 from allfocus.fusion.blending import (
     LARGEST_MARGIN,
+    PRIOR_WEIGHT,
     blend_frames,
     differing_evidence,
     selection_weights,
     settle_logits,
 )
+from allfocus.images.transfer import SRGB, Curve
 
 
 def textured(seed, shape=(64, 80)):
@@ -138,6 +140,40 @@ def test_settling_leaves_its_input_untouched():
         np.testing.assert_array_equal(array, kept)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4)])
+def test_a_prior_decides_where_nothing_else_tells(size):
+    logits = decided(textured(3, (96, 128)) > 0.5)
+    prior = [np.full(size, -6, np.float32), np.zeros(size, np.float32)]
+    first, second = settle_logits(logits, np.zeros((96, 128), np.float32), prior)
+    assert (second > first + 5).all()
+
+
+def test_a_prior_of_any_size_decides_each_place_for_itself():
+    left = np.arange(8) < 4
+    prior = [own[None].repeat(6, axis=0) for own in decided(left)]
+    logits = decided(np.zeros((192, 256), bool))
+    first, second = settle_logits(logits, np.zeros((192, 256), np.float32), prior)
+    assert (first > second)[:, :96].all()
+    assert (first < second)[:, 160:].all()
+
+
+def test_a_prior_counts_for_little_beside_evidence():
+    """It weighs what two pixels in a hundred can tell, so twenty in a hundred overrule it."""
+    assert float(PRIOR_WEIGHT) == pytest.approx(0.02)
+    clear = textured(1, (128, 128)) < 0.2
+    prior = [np.full((2, 2), -4, np.float32), np.zeros((2, 2), np.float32)]
+    first, second = settle_logits(decided(np.ones((128, 128), bool)), clear.astype(np.float32), prior)
+    assert (first > second).all()
+
+
+def test_full_evidence_keeps_its_logits_whatever_the_prior():
+    logits = [textured(seed) * 8 for seed in range(3)]
+    prior = [np.full((1, 2), value, np.float32) for value in (-9, 0, -9)]
+    settled = settle_logits(logits, np.ones((64, 80), np.float32), prior)
+    for own, kept in zip(logits, settled, strict=True):
+        np.testing.assert_allclose(kept, own - np.max(logits, axis=0), atol=1e-5)
+
+
 # Weights
 
 
@@ -178,6 +214,49 @@ def test_blending_is_the_weighted_sum(shape):
     assert fused.dtype == np.float32
     np.testing.assert_allclose(fused, expected, atol=1e-6)
     np.testing.assert_array_equal(frames, before)
+
+
+SRGB_CURVE = Curve((SRGB,))
+
+
+@pytest.mark.parametrize("shape", [(6, 7), (6, 7, 3)])
+def test_with_a_curve_mixed_pixels_are_the_weighted_sum_of_light(shape):
+    frames = [textured(seed, shape) for seed in range(3)]
+    weights = selection_weights([textured(seed, (6, 7)) for seed in range(3)], sharpness=2.0)
+    spread = [weight if len(shape) == 2 else weight[..., None] for weight in weights]
+    # IEC 61966-2-1, written out.
+    light = [np.where(f <= 0.04045, f / 12.92, ((f + 0.055) / 1.055) ** 2.4) for f in np.float64(frames)]
+    mixed = sum(own * weight for own, weight in zip(light, spread, strict=True))
+    expected = np.where(mixed <= 0.0031308, 12.92 * mixed, 1.055 * mixed ** (1 / 2.4) - 0.055)
+    before = [frame.copy() for frame in frames]
+    fused = blend_frames(iter(frames), weights, curve=SRGB_CURVE)
+    assert fused.dtype == np.float32
+    np.testing.assert_allclose(fused, expected, atol=1e-5)
+    assert np.abs(fused - blend_frames(frames, weights)).max() > 0.01
+    np.testing.assert_array_equal(frames, before)
+
+
+@pytest.mark.parametrize("shape", [(6, 7), (6, 7, 3)])
+def test_with_a_curve_copied_pixels_stay_to_the_bit_beside_mixed_ones(shape):
+    frames = [textured(seed, shape) for seed in range(2)]
+    first = np.zeros((6, 7), np.float32)
+    first[:3], first[5] = 1, 0.5
+    fused = blend_frames(frames, [first, 1 - first], curve=SRGB_CURVE)
+    np.testing.assert_array_equal(fused[:3], frames[0][:3])
+    np.testing.assert_array_equal(fused[3:5], frames[1][3:5])
+    assert (fused[5] > (frames[0][5] + frames[1][5]) / 2).all()
+
+
+def test_with_a_curve_and_nothing_mixed_no_light_is_computed():
+    class Forbidden:
+        def to_linear(self, values):
+            raise AssertionError("there is nothing to mix")
+
+        from_linear = to_linear
+
+    ones, zeros = np.ones((6, 7), np.float32), np.zeros((6, 7), np.float32)
+    frame = textured(0, (6, 7))
+    np.testing.assert_array_equal(blend_frames([frame, textured(1, (6, 7))], [ones, zeros], curve=Forbidden()), frame)
 
 
 def test_blending_asks_for_a_frame_only_when_the_one_before_is_done():

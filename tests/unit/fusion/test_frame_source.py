@@ -1,0 +1,140 @@
+"""Where fusion takes pixels from: memory and disk give the same, in parts, at both scales."""
+
+import numpy as np
+import pytest
+
+from allfocus.fusion import frame_source
+from allfocus.fusion.frame_source import (
+    LARGEST_FULL_SCALE,
+    MemorySource,
+    SpoolSource,
+    decision_scale,
+    enlarge,
+    open_spool,
+    read_whole_reduced,
+)
+from allfocus.fusion.windows import block_sharpness
+from allfocus.images.tiling import FrameSpool, reduce_frame
+
+AREA = (slice(5, 23), slice(8, 31))
+EVERYTHING = (slice(None), slice(None))
+
+
+def random_frames(count, shape, bits=8):
+    """Frames on the levels of their bit depth."""
+    generator = np.random.default_rng(bits)
+    most = 2**bits - 1
+    return [generator.integers(0, most + 1, shape).astype(np.float32) / np.float32(most) for _ in range(count)]
+
+
+@pytest.fixture(params=[1, 2])
+def scale(request, monkeypatch):
+    """Frames of any size are decided at full scale, or at half."""
+    if request.param == 2:
+        monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
+    return request.param
+
+
+def fill(spool, frames, masks=None):
+    for frame, mask in zip(frames, masks or [None] * len(frames), strict=True):
+        spool.append(frame, valid=mask)
+    return spool
+
+
+def test_pictures_are_decided_at_half_scale_beyond_the_largest():
+    assert decision_scale(1, LARGEST_FULL_SCALE) == 1
+    assert decision_scale(1, LARGEST_FULL_SCALE + 1) == 2
+
+
+@pytest.mark.parametrize("shape", [(45, 63, 3), (45, 63)])
+def test_both_sources_know_their_frames(scale, shape):
+    frames = random_frames(3, shape)
+    with fill(open_spool(8), frames) as spool:
+        for source in (MemorySource(frames), SpoolSource(spool)):
+            assert len(source) == 3
+            assert source.shape == shape
+            for index, frame in enumerate(frames):
+                np.testing.assert_array_equal(source.read(index, AREA), frame[AREA])
+                assert source.read_valid(index, AREA) is None
+
+
+@pytest.mark.parametrize("shape", [(45, 63, 3), (46, 62)])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_a_reduced_area_is_that_part_of_the_reduced_frame(scale, shape, bits):
+    frames = random_frames(2, shape, min(bits, 16))
+    with fill(open_spool(bits), frames) as spool:
+        for source in (MemorySource(frames), SpoolSource(spool)):
+            reduced = source.read_reduced(1, EVERYTHING)
+            assert reduced.dtype == np.float32
+            assert reduced.shape[:2] == (-(-shape[0] // scale), -(-shape[1] // scale))
+            np.testing.assert_array_equal(source.read_reduced(1, AREA), reduced[AREA])
+            # On disk the mean is rounded to the levels of the frames.
+            rounding = 0 if bits == 32 or scale == 1 else 0.5 / (2**bits - 1)
+            np.testing.assert_allclose(reduced, reduce_frame(frames[1], scale), atol=rounding + 1e-7)
+
+
+def test_memory_and_disk_are_equally_sharp(scale):
+    frames = random_frames(3, (70, 100, 3))
+    with fill(open_spool(32), frames) as spool:
+        on_disk = SpoolSource(spool).sharpness()
+    in_memory = MemorySource(frames).sharpness()
+    np.testing.assert_array_equal(on_disk, in_memory)
+    np.testing.assert_array_equal(in_memory[2], block_sharpness(reduce_frame(frames[2], scale)))
+
+
+def test_both_sources_know_where_their_frames_have_pixels(scale):
+    frames = random_frames(3, (45, 63))
+    masks = [np.random.default_rng(seed).random((45, 63)) > 0.5 for seed in range(3)]
+    masks[1][:] = True
+    with fill(open_spool(8), frames, masks) as spool:
+        for source in (MemorySource(frames, masks), SpoolSource(spool)):
+            for index, mask in enumerate(masks):
+                found = source.read_valid(index, AREA)
+                assert found.dtype == bool
+                np.testing.assert_array_equal(found, mask[AREA])
+
+
+def test_masks_that_hide_nothing_are_none_on_disk():
+    whole = np.ones((45, 63), bool)
+    with fill(open_spool(8), random_frames(2, (45, 63)), [whole, whole]) as spool:
+        assert SpoolSource(spool).read_valid(0, AREA) is None
+
+
+def test_a_spool_that_lacks_reduced_frames_is_refused(monkeypatch):
+    monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
+    with (
+        fill(FrameSpool(bit_depth=8), random_frames(2, (8, 8))) as spool,
+        pytest.raises(ValueError, match="open_spool"),
+    ):
+        SpoolSource(spool)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4])
+def test_a_whole_frame_is_reduced_beyond_the_scale_of_the_decision(scale, factor):
+    frames = random_frames(1, (45, 63, 3))
+    expected = frames[0]
+    for _ in range({1: 0, 2: 1, 4: 2}[factor] + scale - 1):
+        expected = reduce_frame(expected, 2)
+    np.testing.assert_array_equal(read_whole_reduced(MemorySource(frames), 0, factor), expected)
+
+
+def test_a_source_that_keeps_reduced_frames_is_asked_for_them():
+    class Prepared(MemorySource):
+        def read_whole(self, index, factor):
+            return np.full((2, 3), 10 * index + factor)
+
+    found = read_whole_reduced(Prepared(random_frames(2, (8, 8))), 1, 4)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.full((2, 3), 14))
+
+
+def test_enlarging_keeps_the_place_of_things():
+    part = np.random.default_rng(0).random((7, 9), dtype=np.float32)
+    assert enlarge(part, 1) is part
+    large = enlarge(part, 2)
+    assert large.shape == (14, 18)
+    assert large.dtype == np.float32
+    # What is reduced again is where it was: a linear slope even to the bit.
+    slope = np.broadcast_to(np.arange(9, dtype=np.float32), (7, 9)).copy()
+    np.testing.assert_allclose(reduce_frame(enlarge(slope, 2), 2)[:, 1:-1], slope[:, 1:-1], atol=1e-6)
+    assert part.min() <= large.min() <= large.max() <= part.max()
