@@ -16,6 +16,7 @@ from allfocus.errors import AllfocusError, InputError, MissingDependencyError, O
 
 if TYPE_CHECKING:
     from allfocus.alignment.stack_alignment import AlignmentResult, StackAlignment, align
+    from allfocus.batch.running import fuse_stacks
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
     from allfocus.fusion.methods import FusionResult, fuse, list_methods
     from allfocus.images.image import Image, ImageStack
@@ -47,6 +48,7 @@ __all__ = [
     "export_onnx",
     "fuse",
     "fuse_files",
+    "fuse_stacks",
     "list_methods",
     "read_image",
     "read_recipe",
@@ -69,6 +71,7 @@ _MODULES = {
     "export_onnx": "allfocus.network.onnx_export",
     "fuse": "allfocus.fusion.methods",
     "fuse_files": "allfocus.pipeline",
+    "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
     "read_image": "allfocus.images.reading",
     "read_recipe": "allfocus.training.recipe",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many pictures of each set.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes at a time; default: one for each processor.")
+@click.option("--scheduler", help="Fill the cells on a running Dask scheduler, like tcp://host:8786, or its file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap intervals.")
 @click.option("--resume/--no-resume", default=True, show_default=True, help="Reuse what an earlier run left there.")
 @device_option
@@ -71,6 +72,7 @@ def evaluate(
     jpeg: str | None,
     limit: int | None,
     workers: int | None,
+    scheduler: str | None,
     seed: int,
     resume: bool,
     device: str,
@@ -87,20 +89,33 @@ def evaluate(
 
     if not methods and not images:
         raise click.UsageError("give at least one --method or --images")
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--scheduler brings its own workers; leave out --workers")
+    pairs = pair_folders(datasets, folders)
+    named = dict(_name_and_folder(text) for text in images)
+    run = None
+    if scheduler is not None:
+        from allfocus.batch.cells import run_on_cluster
+
+        run = run_on_cluster(scheduler)
+        # Workers have working folders of their own.
+        pairs = {name: folder.absolute() for name, folder in pairs.items()}
+        named = {name: folder.absolute() for name, folder in named.items()}
     with progress_bar() as update:
         result = allfocus.evaluate(
-            pair_folders(datasets, folders),
+            pairs,
             methods,
             output=output,
             metrics=metrics or None,
             protocol=protocol,
-            images=dict(_name_and_folder(text) for text in images),
+            images=named,
             jpeg=None if jpeg is None else parse_compression(jpeg),
             limit=limit,
             workers=workers,
             resume=resume,
             seed=seed,
             device=device,
+            run=run,
             progress=update,
         )
     if as_json:

@@ -1,0 +1,162 @@
+"""Fusing planes larger than the memory: peak memory of a worker, time, validity, and agreement with the in-memory path.
+
+Run: python benchmarks/gigapixel_planes.py FOLDER [--side 20000] [--planes 8] [--workers 2] [--compare]
+Renders an OME-Zarr stack in blocks (a tilted, wavy specimen, so that focus moves through all planes), fuses it, opens
+the result with ome-zarr, validates it, and prints one JSON object. --compare also fuses in memory and prints the
+largest difference in levels; meant for --side 4000. FOLDER takes up to 11 GB at 20,000; started again, it goes on.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from allfocus.batch.plane_fusion import fuse_planes
+from allfocus.scenes.rendering import render_scene
+
+TILE = 1000
+BLURS = (0.0, 1.0, 2.0, 3.5, 5.0, 7.0)
+"""Standard deviations of the blur at one to five planes from focus."""
+
+
+def blurred_tiles() -> list[NDArray[np.float32]]:
+    """A sharp texture that continues mirrored at its edges, and blurred copies of it."""
+    sharp = render_scene("circuit", frames=2, size=(TILE, TILE), aperture=0.0).truth
+    return [
+        sharp if sigma == 0 else cv2.GaussianBlur(sharp, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
+        for sigma in BLURS
+    ]
+
+
+def height_of(rows: NDArray[np.float32], columns: NDArray[np.float32], side: int, planes: int) -> NDArray[np.float32]:
+    """The plane in which each pixel is in focus, as a real number: tilted from corner to corner, with waves."""
+    y, x = rows[:, None] / side, columns[None, :] / side
+    tilt = 0.5 * (x + y) + 0.12 * np.sin(9 * x) * np.cos(7 * y)
+    return np.asarray(np.clip(tilt, 0, 1) * (planes - 1), np.float32)
+
+
+def blurred(levels: NDArray[np.float32], distance: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """A tile whose blur follows the distance from focus: linearly between the blurred copies."""
+    distance = np.minimum(distance, len(levels) - 1)
+    picture = np.zeros(levels.shape[1:], np.float32)
+    for number in range(int(distance.min()), int(np.ceil(distance.max())) + 1):
+        weight = np.maximum(1 - np.abs(distance - number), 0)
+        picture += levels[number] * weight[..., None]
+    return np.rint(picture * 255).astype(np.uint8)
+
+
+def render_planes(path: Path, side: int, planes: int) -> None:
+    if (path / "finished").exists():
+        return
+    group = zarr.open_group(str(path), mode="w")
+    array = group.create_array(
+        "0",
+        shape=(3, planes, side, side),
+        chunks=(3, 1, TILE, TILE),
+        dtype="uint8",
+        dimension_names=["c", "z", "y", "x"],
+    )
+    tiles = blurred_tiles()
+    for top in range(0, side, TILE):
+        for left in range(0, side, TILE):
+            height, width = min(TILE, side - top), min(TILE, side - left)
+            flips = (slice(None, None, -1 if top // TILE % 2 else 1), slice(None, None, -1 if left // TILE % 2 else 1))
+            levels = np.stack([tile[flips][:height, :width] for tile in tiles])
+            rows, columns = (
+                np.arange(first, first + length, dtype=np.float32) for first, length in ((top, height), (left, width))
+            )
+            focus = height_of(rows, columns, side, planes)
+            for plane in range(planes):
+                place = (slice(None), plane, slice(top, top + height), slice(left, left + width))
+                array[place] = np.moveaxis(blurred(levels, np.abs(focus - plane)), 2, 0)
+    group.attrs["ome"] = {
+        "version": "0.5",
+        "multiscales": [
+            {
+                "name": "rendered slide",
+                "axes": [{"name": "c", "type": "channel"}]
+                + [{"name": axis, "type": "space", "unit": "micrometer"} for axis in "zyx"],
+                "datasets": [
+                    {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1.0, 1.5, 0.25, 0.25]}]}
+                ],
+            }
+        ],
+    }
+    (path / "finished").touch()
+
+
+def check_result(path: Path) -> dict[str, object]:
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+    from ome_zarr_models import open_ome_zarr
+
+    model = open_ome_zarr(zarr.open_group(str(path), mode="r"))
+    nodes = list(Reader(parse_url(str(path)))())
+    return {
+        "validates_as": type(model).__module__ + "." + type(model).__name__,
+        "levels": [list(level.shape) for level in nodes[0].data],
+    }
+
+
+def compare(source: Path, result: Path) -> dict[str, float]:
+    import allfocus
+
+    planes = zarr.open_group(str(source), mode="r")["0"]
+    frames = [np.ascontiguousarray(np.moveaxis(planes[:, index], 0, 2)) for index in range(planes.shape[1])]
+    expected = allfocus.fuse(frames, method="ips", device="cpu").image.astype(np.int16)
+    found = np.moveaxis(zarr.open_group(str(result), mode="r")["0"][:], 0, 2).astype(np.int16)
+    difference = np.abs(expected - found)
+    return {"largest_difference_in_levels": int(difference.max()), "share_that_differs": float((difference > 0).mean())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--side", type=int, default=20_000)
+    parser.add_argument("--planes", type=int, default=8)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--block", type=int, default=4096)
+    parser.add_argument("--compare", action="store_true")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    source = arguments.folder / f"planes_{arguments.side}.zarr"
+    result = arguments.folder / f"fused_{arguments.side}.zarr"
+    began = time.perf_counter()
+    render_planes(source, arguments.side, arguments.planes)
+    rendering = time.perf_counter() - began
+    before = os.times()
+    fused = fuse_planes(
+        source,
+        result,
+        workers=arguments.workers,
+        block=arguments.block,
+        memory_limit=3 * 10**9,
+        overwrite=True,
+        progress=lambda step, done, count: print(f"{step} {done}/{count}", flush=True),
+    )
+    after = os.times()
+    processor = sum(after[:4]) - sum(before[:4])
+    report: dict[str, object] = {
+        "size": list(fused.size),
+        "planes": fused.planes,
+        "workers": arguments.workers,
+        "rendering_seconds": round(rendering, 1),
+        "fusing_seconds": round(fused.seconds, 1),
+        "processor_seconds": round(processor, 1),
+        "blocks_done_by_an_earlier_run": fused.blocks_done_before,
+        "peak_worker_megabytes": round(fused.peak_memory / 1e6),
+        **check_result(result),
+    }
+    if arguments.compare:
+        report |= compare(source, result)
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

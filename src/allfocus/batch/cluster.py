@@ -1,0 +1,338 @@
+"""Work on Dask: a local cluster sized to this machine, or any running scheduler, with tasks that outlive both.
+
+The cluster keeps every task until its result is there. A worker that dies costs Dask a new try; a scheduler that is
+restarted has forgotten everything, so the connection is made anew and what is missing is given to it again.
+"""
+
+import contextlib
+import importlib.util
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from allfocus.errors import AllfocusError, InputError, MissingDependencyError
+from allfocus.version import __version__
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+MEMORY_FOR_A_WORKER = 2_500_000_000
+"""Bytes: what fusing 24-megapixel frames takes at its peak. Fewer workers than processors are started if need be."""
+PATIENCE = 120.0
+"""Seconds that a scheduler may be gone before the run gives up."""
+FAILURES = 1
+"""How often a task may take a further local worker with it, before it is tried again when nothing else runs."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The outcome of a task whose worker died, or that Dask could not run."""
+
+    reason: str
+    worker_died: bool = False
+    """Whether it was with workers that died, though another task may have been the cause."""
+
+
+class Cluster:
+    """A connection to Dask; a context manager that starts and stops it.
+
+    Args:
+        scheduler: Address (``tcp://host:8786``) or scheduler file of a running scheduler; None starts one here with its
+            workers as processes of one thread each.
+        workers: Processes of a local cluster; None sizes it to the machine: one for each processor, as far as the
+            memory goes round.
+        memory_limit: Bytes that each local worker may use before it is restarted; None shares what there is.
+        patience: Seconds to wait for a scheduler that is gone.
+
+    Raises:
+        MissingDependencyError: Dask is not installed.
+        InputError: No scheduler answers.
+    """
+
+    def __init__(
+        self,
+        scheduler: str | None = None,
+        *,
+        workers: int | None = None,
+        memory_limit: int | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        if importlib.util.find_spec("distributed") is None:
+            raise MissingDependencyError("Dask is not installed: pip install 'allfocus[batch]'")
+        if scheduler is not None and (workers is not None or memory_limit is not None):
+            raise InputError("a running scheduler brings its own workers: leave out their number and memory, or it")
+        self.scheduler = scheduler
+        self._workers, self._memory_limit = local_size(workers, memory_limit) if scheduler is None else (0, 0)
+        self._patience = patience
+        self._stack = contextlib.ExitStack()
+        self._local: Any = None
+        self._client: Any = None
+        self._tasks: dict[Any, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+        self._futures: dict[Any, Any] = {}
+        self._suspects: list[Any] = []
+        self._tried_alone: set[Any] = set()
+        self._submitted = 0
+        self.restarts = 0
+        """How often the scheduler was lost and found again."""
+
+    def __enter__(self) -> "Cluster":
+        import dask
+
+        settings = {
+            "distributed.scheduler.allowed-failures": FAILURES,
+            # Dask gives up a local worker that is not back after 15 s, for good; a busy machine may take longer.
+            "distributed.deploy.lost-worker-timeout": "1 hour",
+        }
+        self._stack.enter_context(dask.config.set(settings))
+        self._stack.enter_context(_quiet_logs())
+        try:
+            if self.scheduler is None:
+                self._local = _start_local(self._workers, self._memory_limit)
+                self._stack.callback(self._local.close, timeout=20)
+            self._client = self._connect(timeout=min(15.0, self._patience))
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._drop_client(cancel=True)
+        finally:
+            self._stack.close()
+
+    def _connect(self, timeout: float) -> Any:
+        import distributed
+
+        client: Any = distributed.Client
+        if self._local is not None:
+            return client(self._local, timeout=timeout, set_as_default=False)
+        address = str(self.scheduler)
+        where = {"scheduler_file": address} if _is_file(address) else {"address": address}
+        try:
+            return client(**where, timeout=timeout, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{address}: no Dask scheduler answers there ({_first_line(error)}); start one with: dask scheduler"
+            ) from error
+
+    def _drop_client(self, *, cancel: bool) -> None:
+        client, self._client = self._client, None
+        futures, self._futures = list(self._futures.values()), {}
+        if client is None:
+            return
+        with contextlib.suppress(Exception):
+            if cancel and futures and client.status == "running":
+                client.cancel(futures, force=True)
+        with contextlib.suppress(Exception):
+            client.close(timeout=2)
+
+    @property
+    def dashboard(self) -> str:
+        """The address of Dask's own page about the run; empty when it has none."""
+        with contextlib.suppress(Exception):
+            return str(self._client.dashboard_link or "")
+        return ""
+
+    @property
+    def worker_count(self) -> int:
+        """Workers at the moment, as far as is known."""
+        with contextlib.suppress(Exception):
+            return len(self._client.scheduler_info(n_workers=-1)["workers"])
+        return 0
+
+    @property
+    def waiting(self) -> int:
+        """Tasks without a result."""
+        return len(self._tasks)
+
+    def submit(self, key: Any, function: Callable[..., Any], *arguments: Any) -> None:
+        """Has a function called on some worker; the outcome comes from ``collect`` under the key.
+
+        Args:
+            key: Names the task; not that of a task still waiting.
+            function: Of a module that workers can import.
+            arguments: Small: paths and options, never pixels.
+        """
+        self._tasks[key] = (function, arguments)
+        self._give(key)
+
+    def _give(self, key: Any) -> None:
+        function, arguments = self._tasks[key]
+        self._submitted += 1
+        # A name of its own each time: a restarted scheduler and a worker that lived on must not mix up two tries.
+        name = f"{getattr(function, '__name__', 'task')}-{os.getpid()}-{id(self):x}-{self._submitted}"
+        try:
+            future = self._client.submit(run_task, __version__, function, *arguments, key=name, pure=False)
+        except Exception:
+            if self._client.status == "running":
+                raise
+            return  # the scheduler has just gone; the next look finds that out
+        self._futures[key] = future
+
+    def collect(self, seconds: float = 0.2) -> dict[Any, Any]:
+        """The outcomes that have come in, after waiting for some: what the function returned, or ``Lost``.
+
+        Raises:
+            AllfocusError: The scheduler has been gone for too long.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self._finished()
+            if found or not self._tasks or time.monotonic() >= deadline:
+                return found
+            time.sleep(min(0.05, seconds))
+
+    def _finished(self) -> dict[Any, Any]:
+        outcomes: dict[Any, Any] = {}
+        for key, future in list(self._futures.items()):
+            status = future.status
+            if status == "pending":
+                continue
+            outcome = _outcome(future, status)
+            del self._futures[key]
+            if isinstance(outcome, Lost) and outcome.worker_died and key not in self._tried_alone:
+                self._suspects.append(key)
+            elif outcome is not None:
+                outcomes[key] = outcome
+                del self._tasks[key]
+        if self._client is None or self._client.status != "running":
+            self._reconnect()
+        if self._local is not None and len(self._local.workers) < self._workers:
+            self._local.scale(self._workers)  # starts those that are missing
+        for key in self._tasks:
+            if key not in self._futures and key not in self._suspects:
+                self._give(key)
+        if self._suspects and not self._futures:
+            # Dask blames every task that a dying worker held: alone, an innocent one shows that it is.
+            key = self._suspects.pop(0)
+            self._tried_alone.add(key)
+            self._give(key)
+        return outcomes
+
+    def _reconnect(self) -> None:
+        self._drop_client(cancel=False)
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                self._client = self._connect(timeout=min(5.0, self._patience))
+                self.restarts += 1
+                return
+            except InputError as error:
+                if time.monotonic() >= deadline:
+                    raise AllfocusError(
+                        f"the scheduler has been gone for {self._patience:.0f} s ({error}); run the same command again "
+                        "to go on where it stopped"
+                    ) from error
+            time.sleep(0.5)
+
+    def run_all(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result | Lost]]:
+        """The number of each item with its outcome, as they come in."""
+        for number, item in enumerate(items):
+            self.submit(number, function, item)
+        while self.waiting:
+            yield from self.collect(1.0).items()
+
+
+def run_task(version: str, function: Callable[..., Result], *arguments: Any) -> Result:
+    """What a function returns on a worker that has the same version of allfocus as the program that asks.
+
+    Raises:
+        InputError: The worker has another version, which could give another result.
+    """
+    if version != __version__:
+        raise InputError(
+            f"the worker on {socket.gethostname()} has allfocus {__version__}, but {version} was asked for; "
+            "install the same version everywhere"
+        )
+    return function(*arguments)
+
+
+def _outcome(future: Any, status: str) -> Any:
+    """What became of a future that is no longer pending; None when the task must be given again."""
+    if status not in ("finished", "error"):
+        return None
+    from distributed import KilledWorker
+
+    try:
+        if status == "finished":
+            return future.result(timeout=30)
+        error = future.exception(timeout=30)
+    except Exception:  # the worker or the scheduler went away before the result came over
+        return None
+    if isinstance(error, KilledWorker):
+        return Lost("workers died each time they ran it; it may need more memory than a worker has", True)
+    if isinstance(error, AllfocusError):
+        return Lost(str(error))
+    if isinstance(error, ImportError):
+        return Lost(f"a worker cannot import allfocus ({_first_line(error)}); install the same version everywhere")
+    return Lost(f"{type(error).__name__}: {_first_line(error)}")
+
+
+def local_size(workers: int | None, memory_limit: int | None) -> tuple[int, int]:
+    """How many workers a local cluster gets, and how many bytes each of them may use.
+
+    Example:
+        >>> local_size(2, 10**9)
+        (2, 1000000000)
+    """
+    from dask.system import CPU_COUNT
+    from distributed.system import MEMORY_LIMIT
+
+    if workers is None:
+        share = MEMORY_FOR_A_WORKER if memory_limit is None else memory_limit
+        workers = max(1, min(int(CPU_COUNT), int(MEMORY_LIMIT) // share))
+    if workers < 1:
+        raise InputError(f"a cluster has 1 worker or more; found {workers}")
+    return workers, int(MEMORY_LIMIT) // workers if memory_limit is None else memory_limit
+
+
+def _start_local(workers: int, memory_limit: int) -> Any:
+    import distributed
+
+    local_cluster: Any = distributed.LocalCluster
+    return local_cluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=memory_limit,
+        # Any free port on this machine alone: two batches at a time must not quarrel about one.
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+        preload="allfocus.batch.worker_setup",
+        env={"DASK_LOGGING__DISTRIBUTED": "critical"},
+    )
+
+
+@contextlib.contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """What Dask logs about lost workers is told in our own words."""
+    import distributed  # noqa: F401 (its loggers must be there, each of which has a level of its own)
+
+    roots = ("distributed", "tornado", "asyncio")
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in roots]
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def _is_file(address: str) -> bool:
+    return address.endswith(".json") or Path(address).is_file()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0]

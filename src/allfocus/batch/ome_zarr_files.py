@@ -1,0 +1,227 @@
+"""OME-Zarr, the microscopists' format of planes larger than any memory: what a stack says about itself, and a new one.
+
+Versions 0.4 (Zarr 2) and 0.5 (Zarr 3) are read and written; a result has the version, axes, units, pixel sizes, channel
+names and further attributes of its stack. Its metadata is plain JSON (https://ngff.openmicroscopy.org), written here.
+"""
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allfocus.errors import InputError, MissingDependencyError
+
+AXES_OF_OLD_FILES = ("t", "c", "z", "y", "x")
+"""Versions before 0.3 do not name their axes; they have these."""
+CHUNK = 1024
+"""Side of the chunks of a result."""
+SMALLEST_LEVEL = 512
+"""Pixels: levels are added, each half as large, until the longer side is no larger."""
+
+
+@dataclass(frozen=True)
+class ZarrStack:
+    """Where the planes of an OME-Zarr lie, and what it says about them; small enough to send to a worker."""
+
+    path: str
+    """The group that holds the image."""
+    array: str
+    """Name of the largest array in the group."""
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    chunks: tuple[int, ...]
+    zarr_format: int
+
+    def size_of(self, axis: str) -> int:
+        """How long an axis is; 1 when there is none of that name."""
+        return self.shape[self.axes.index(axis)] if axis in self.axes else 1
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a Zarr group, by the files that every one of them has."""
+    return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zattrs"))
+
+
+def require_zarr() -> Any:
+    """The package ``zarr``.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingDependencyError("zarr is not installed: pip install 'allfocus[batch]'") from error
+    return zarr
+
+
+def describe_zarr(path: Path) -> ZarrStack:
+    """What the OME-Zarr at a path holds; of several images in it, the first.
+
+    Raises:
+        InputError: It is no OME-Zarr image that can be read.
+    """
+    zarr = require_zarr()
+    for place in (path, path / "0"):  # Bio-Formats puts images into groups named 0, 1, ...
+        try:
+            group = zarr.open_group(str(place), mode="r")
+        except (OSError, ValueError, KeyError) as error:
+            if place != path:
+                break
+            raise InputError(f"{path}: is no Zarr group that can be read ({error}); give an OME-Zarr image") from error
+        multiscales = _multiscales(dict(group.attrs))
+        if multiscales:
+            return _describe(place, group, multiscales[0])
+    raise InputError(f"{path}: says nothing about its planes (no 'multiscales'); give an OME-Zarr image")
+
+
+def _multiscales(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    inner = attributes.get("ome", attributes)
+    found = inner.get("multiscales") if isinstance(inner, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _describe(place: Path, group: Any, multiscale: dict[str, Any]) -> ZarrStack:
+    try:
+        name = str(multiscale["datasets"][0]["path"])
+        array = group[name]
+        axes = tuple(
+            str(axis["name"] if isinstance(axis, dict) else axis).lower()
+            for axis in multiscale.get("axes", AXES_OF_OLD_FILES)
+        )
+        shape, dtype, chunks = tuple(map(int, array.shape)), str(array.dtype), tuple(map(int, array.chunks))
+    except (KeyError, IndexError, TypeError, AttributeError, OSError, ValueError) as error:
+        raise InputError(f"{place}: its metadata is incomplete ({error!r}); save it again as OME-Zarr") from error
+    if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or not set(axes) <= set(AXES_OF_OLD_FILES):
+        raise InputError(f"{place}: has the axes {''.join(axes)} for shape {shape}; t, c, z, y and x can be read")
+    return ZarrStack(str(place), name, axes, shape, dtype, chunks, int(group.metadata.zarr_format))
+
+
+@dataclass(frozen=True)
+class ZarrResult:
+    """The arrays of a result, before its metadata is written."""
+
+    path: str
+    axes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """Of each level, the largest first."""
+    chunk: int = CHUNK
+
+    def slices(self, rows: slice, columns: slice) -> tuple[slice, ...]:
+        """Where an area of the plane lies in the array of a level."""
+        places = {"y": rows, "x": columns}
+        return tuple(places.get(axis, slice(None)) for axis in self.axes)
+
+
+def create_result(
+    path: Path, size: tuple[int, int], channels: int, dtype: str, like: ZarrStack | None, *, chunk: int = CHUNK
+) -> ZarrResult:
+    """Makes the empty arrays of a fused plane: all levels, axes as in the stack without z.
+
+    Args:
+        path: The folder to make.
+        size: Height and width.
+        channels: 1 or 3.
+        dtype: Of the samples.
+        like: The stack, if that is an OME-Zarr.
+        chunk: Side of a chunk.
+    """
+    zarr = require_zarr()
+    axes = (
+        tuple(axis for axis in like.axes if axis != "z") if like else (("c", "y", "x") if channels > 1 else ("y", "x"))
+    )
+    sizes = [size]
+    while max(sizes[-1]) > SMALLEST_LEVEL:
+        sizes.append((-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2)))
+    lengths = [{"t": 1, "c": channels, "y": height, "x": width} for height, width in sizes]
+    shapes = tuple(tuple(length[axis] for axis in axes) for length in lengths)
+    version = like.zarr_format if like else 3
+    group = zarr.open_group(str(path), mode="a", zarr_format=version)
+    for number, shape in enumerate(shapes):
+        if str(number) in group:
+            continue
+        group.create_array(
+            str(number),
+            shape=shape,
+            chunks=tuple(min(side, chunk) if axis in "yx" else 1 for axis, side in zip(axes, shape, strict=True)),
+            dtype=dtype,
+            fill_value=0,
+            **({"dimension_names": list(axes)} if version == 3 else {}),
+            chunk_key_encoding={"name": "default" if version == 3 else "v2", "separator": "/"},
+        )
+    return ZarrResult(str(path), axes, shapes, chunk)
+
+
+def write_metadata(result: ZarrResult, like: ZarrStack | None, *, name: str, history: str) -> None:
+    """Gives a result its attributes, which make it an image: until then no viewer opens it.
+
+    Args:
+        result: Whose pixels are all written.
+        like: The stack, whose attributes are kept where they hold for the result too.
+        name: Of the image, where the stack has none.
+        history: A sentence about how it was made.
+    """
+    zarr = require_zarr()
+    attributes = dict(zarr.open_group(like.path, mode="r").attrs) if like else {}
+    attributes = copy.deepcopy(attributes)
+    modern = "ome" in attributes or not attributes
+    inner = attributes.pop("ome", {}) if modern else attributes
+    old = (inner.get("multiscales") or [{}])[0]
+    multiscale: dict[str, Any] = {
+        **{key: value for key, value in old.items() if key not in ("axes", "datasets", "coordinateTransformations")},
+        "name": old.get("name") or name,
+        "axes": _axes(old, result.axes),
+        "datasets": _datasets(old, like, result),
+        "type": "mean",
+    }
+    if "coordinateTransformations" in old and like:
+        multiscale["coordinateTransformations"] = [
+            _without_z(transformation, like) for transformation in old["coordinateTransformations"]
+        ]
+    inner["multiscales"] = [multiscale]
+    attributes["allfocus"] = {"history": history}
+    if modern:
+        attributes["ome"] = {**inner, "version": "0.5"}
+    else:
+        multiscale["version"] = "0.4"
+    group = zarr.open_group(result.path, mode="a")
+    group.attrs.update(attributes)
+
+
+def _axes(old: dict[str, Any], axes: tuple[str, ...]) -> list[dict[str, Any]]:
+    known = {str(axis["name"]).lower(): axis for axis in old.get("axes", []) if isinstance(axis, dict)}
+    kinds = {"t": "time", "c": "channel", "y": "space", "x": "space"}
+    return [known.get(axis, {"name": axis, "type": kinds[axis]}) for axis in axes]
+
+
+def _datasets(old: dict[str, Any], like: ZarrStack | None, result: ZarrResult) -> list[dict[str, Any]]:
+    """The levels with the size of a pixel; those of the stack at the largest, and twice that for each smaller one."""
+    first = (old.get("datasets") or [{}])[0]
+    transformations = first.get("coordinateTransformations") or [{"type": "scale", "scale": [1.0] * len(result.axes)}]
+    if like:
+        transformations = [_without_z(each, like) for each in transformations]
+    datasets = []
+    for level in range(len(result.shapes)):
+        factors = [2.0**level if axis in "yx" else 1.0 for axis in result.axes]
+        own = []
+        for each in transformations:
+            values = each.get(each["type"])
+            if each["type"] == "scale" and isinstance(values, list) and len(values) == len(factors):
+                own.append(
+                    {"type": "scale", "scale": [value * factor for value, factor in zip(values, factors, strict=True)]}
+                )
+            elif each["type"] == "translation" and isinstance(values, list):
+                own.append(copy.deepcopy(each))
+        if not own or own[0]["type"] != "scale":
+            own.insert(0, {"type": "scale", "scale": factors})
+        datasets.append({"path": str(level), "coordinateTransformations": own})
+    return datasets
+
+
+def _without_z(transformation: dict[str, Any], like: ZarrStack) -> dict[str, Any]:
+    kind = transformation.get("type", "identity")
+    values = transformation.get(kind)
+    if not isinstance(values, list) or len(values) != len(like.axes):
+        return {**transformation, "type": kind}
+    return {"type": kind, kind: [value for axis, value in zip(like.axes, values, strict=True) if axis != "z"]}

@@ -1,0 +1,297 @@
+"""Stacks of planes that are larger than the memory, read in tiles: OME-Zarr, or TIFF files with tiles or strips."""
+
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.batch.ome_zarr_files import ZarrStack, describe_zarr, is_zarr, require_zarr
+from allfocus.errors import InputError
+from allfocus.fusion.frame_source import decision_scale
+from allfocus.fusion.windows import Area
+from allfocus.images.reading import list_frames
+from allfocus.images.tiling import reduce_frame
+
+CACHE_BYTES = 400_000_000
+"""Tiles that a worker keeps, so that windows that overlap do not unpack them again."""
+SMALLEST_TILE = 512
+"""Smaller chunks are read several at a time."""
+LARGEST_TILE_BYTES = 200_000_000
+KINDS = ("uint8", "uint16", "float32")
+
+
+@dataclass(frozen=True)
+class PlaneStack:
+    """Where the planes lie and what they hold; small enough to send to a worker, whatever their size."""
+
+    name: str
+    size: tuple[int, int]
+    """Height and width."""
+    channels: int
+    """1 (grey) or 3 (red, green, blue)."""
+    count: int
+    """Planes in the stack."""
+    dtype: str
+    """``uint8``, ``uint16`` or ``float32`` (0..1)."""
+    tile: tuple[int, int]
+    """Height and width of what is read at a time."""
+    zarr: ZarrStack | None = None
+    """For OME-Zarr."""
+    pages: tuple[tuple[str, int], ...] = ()
+    """For TIFF: the file and page of each plane."""
+    channel: int | None = None
+    """The one channel to take of several; None takes all."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each plane: (H, W) or (H, W, 3)."""
+        return self.size if self.channels == 1 else (*self.size, 3)
+
+    def states(self) -> list[Any]:
+        """What changes when the planes do, as far as can be told without reading them.
+
+        Sizes and times of the files; of Zarr only those of its metadata, because it may have millions of files.
+        """
+        files = [Path(path) for path, _ in self.pages]
+        if self.zarr is not None:
+            group = Path(self.zarr.path)
+            files = [folder / name for folder in (group, group / self.zarr.array) for name in ("zarr.json", ".zarray")]
+        found = [os.stat(path) for path in files if path.exists()]
+        return [[state.st_size, state.st_mtime_ns] for state in found]
+
+
+def describe_planes(path: Path, *, channel: int | None = None) -> PlaneStack:
+    """What a stack of planes holds, by its metadata alone.
+
+    Args:
+        path: An OME-Zarr, a folder of TIFF files, or one multi-page TIFF.
+        channel: The one to take of several, from 0; by default three are red, green and blue.
+
+    Raises:
+        InputError: It cannot be read in parts, or is no stack.
+    """
+    path = path.absolute()
+    if path.is_dir() and is_zarr(path):
+        return _describe_zarr_planes(path, channel)
+    return _describe_tiff_planes(path, channel)
+
+
+def _describe_zarr_planes(path: Path, channel: int | None) -> PlaneStack:
+    stack = describe_zarr(path)
+    channels = stack.size_of("c")
+    if stack.size_of("t") > 1:
+        raise InputError(f"{path}: holds {stack.size_of('t')} points in time; a stack has one: save one of them")
+    if stack.size_of("z") < 2:
+        raise InputError(f"{path}: has only one plane (z); a stack needs at least two")
+    if channel is not None and not 0 <= channel < channels:
+        raise InputError(f"{path}: has no channel {channel}; its channels are 0 to {channels - 1}")
+    if channel is None and channels not in (1, 3):
+        raise InputError(f"{path}: has {channels} channels; choose one with --channel 0 to {channels - 1}")
+    _require_kind(path, stack.dtype)
+    kept = channels if channel is None else 1
+    chunks = dict(zip(stack.axes, stack.chunks, strict=True))
+    tile = (_tile_side(chunks["y"]), _tile_side(chunks["x"]))
+    _require_tile(path, tile, kept, stack.dtype)
+    size = (stack.size_of("y"), stack.size_of("x"))
+    return PlaneStack(path.name, size, kept, stack.size_of("z"), stack.dtype, tile, zarr=stack, channel=channel)
+
+
+def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
+    import tifffile
+
+    require_zarr()
+    frames = list_frames(path)
+    first = frames[0]
+    if len(frames) < 2:
+        raise InputError(f"{path}: has only one plane; a stack needs at least two")
+    if channel is not None:
+        raise InputError(f"{path}: a channel can be chosen only in OME-Zarr; save one channel as TIFF")
+    for frame in frames:
+        if frame.header.size != first.header.size or frame.header.channels != first.header.channels:
+            raise InputError(
+                f"planes differ: {first.name} is {first.width}x{first.height}, {frame.name} is "
+                f"{frame.width}x{frame.height}; all planes of a stack need one size and one number of channels"
+            )
+    try:
+        with tifffile.TiffFile(first.path) as tiff:
+            page: Any = tiff.pages[first.page]
+            dtype, chunks, axes = str(page.dtype), page.chunks, page.axes
+            plain = str(getattr(page.photometric, "name", page.photometric)) in ("MINISBLACK", "RGB")
+    except tifffile.TiffFileError as error:
+        raise InputError(f"{first.path}: is no TIFF file; planes are read in parts from TIFF or OME-Zarr") from error
+    if axes not in ("YX", "YXS") or not plain or (axes == "YXS" and page.samplesperpixel != 3):
+        raise InputError(f"{first.path}: only grey and RGB without alpha can be read in parts; save it so")
+    if first.header.orientation != 1:
+        raise InputError(f"{first.path}: is turned by its orientation tag; save it upright to read it in parts")
+    _require_kind(first.path, dtype)
+    tile = (_tile_side(int(chunks[0])), _tile_side(int(chunks[1])))
+    _require_tile(first.path, tile, first.header.channels, dtype)
+    pages = tuple((str(frame.path.absolute()), frame.page) for frame in frames)
+    return PlaneStack(path.stem, first.header.size, first.header.channels, len(frames), dtype, tile, pages=pages)
+
+
+def _require_kind(path: Path, dtype: str) -> None:
+    if dtype not in KINDS:
+        raise InputError(f"{path}: holds {dtype}; uint8, uint16 and float32 (0..1) can be fused")
+
+
+def _tile_side(chunk: int) -> int:
+    return chunk * -(-SMALLEST_TILE // chunk)
+
+
+def _require_tile(path: Path, tile: tuple[int, int], channels: int, dtype: str) -> None:
+    size = tile[0] * tile[1] * channels * np.dtype(dtype).itemsize
+    if size > LARGEST_TILE_BYTES:
+        raise InputError(
+            f"{path}: its pieces are {tile[1]}x{tile[0]} pixels ({size // 10**6} MB), too large to read in parts; save "
+            "it with tiles or chunks of about 1024 pixels a side"
+        )
+
+
+class PlaneSource:
+    """The planes as a source for fusion (:class:`allfocus.fusion.frame_source.FrameSource`), read in tiles.
+
+    Args:
+        planes: What to read.
+        sharpness: Of all planes in blocks, where it has been measured.
+        reduced: Each plane as a whole, reduced by a factor beyond the scale at which focus is decided; with the factor.
+    """
+
+    def __init__(
+        self,
+        planes: PlaneStack,
+        *,
+        sharpness: NDArray[np.float32] | None = None,
+        reduced: tuple[list[NDArray[np.float32]], int] | None = None,
+    ) -> None:
+        self.planes = planes
+        self.shape = planes.shape
+        self._scale = decision_scale(*planes.size)
+        self._sharpness = sharpness
+        self._reduced = reduced
+        self._tiles: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
+        self._held = 0
+        self._arrays: dict[int, Any] = {}
+        # Workers of somebody else's cluster may have several threads.
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return self.planes.count
+
+    def read(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a plane at full scale."""
+        samples = self.read_levels(index, area)
+        if samples.dtype == np.float32:
+            return samples
+        return samples.astype(np.float32) / np.float32(np.iinfo(samples.dtype).max)
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a plane at the scale at which focus is decided."""
+        rows, columns = (
+            slice(
+                (side.start or 0) * self._scale, length if side.stop is None else min(side.stop * self._scale, length)
+            )
+            for side, length in zip(area, self.planes.size, strict=True)
+        )
+        return reduce_frame(self.read(index, (rows, columns)), self._scale)
+
+    def read_whole(self, index: int, factor: int) -> NDArray[np.float32]:
+        """Returns a whole plane reduced by a factor beyond the scale at which focus is decided."""
+        if self._reduced is None or self._reduced[1] != factor:
+            raise ValueError(f"the planes have not been reduced by {factor}")
+        return self._reduced[0][index]
+
+    def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
+        """Returns None: planes have pixels everywhere."""
+        return None
+
+    def sharpness(self) -> NDArray[np.float32]:
+        """Returns the sharpness of each plane in blocks."""
+        if self._sharpness is None:
+            raise ValueError("the sharpness of the planes has not been measured")
+        return self._sharpness
+
+    def read_levels(self, index: int, area: Area) -> NDArray[Any]:
+        """Returns an area of a plane as it is stored."""
+        rows, columns = area
+        height, width = self.planes.tile
+        result = np.empty((rows.stop - rows.start, columns.stop - columns.start, *self.shape[2:]), self.planes.dtype)
+        for row in range(rows.start // height, -(-rows.stop // height)):
+            for column in range(columns.start // width, -(-columns.stop // width)):
+                tile = self._tile(index, row, column)
+                top, left = row * height, column * width
+                first, last = max(rows.start, top), min(rows.stop, top + tile.shape[0])
+                begin, end = max(columns.start, left), min(columns.stop, left + tile.shape[1])
+                result[first - rows.start : last - rows.start, begin - columns.start : end - columns.start] = tile[
+                    first - top : last - top, begin - left : end - left
+                ]
+        return result
+
+    def _tile(self, index: int, row: int, column: int) -> NDArray[Any]:
+        key = (index, row, column)
+        with self._lock:
+            if key in self._tiles:
+                self._tiles.move_to_end(key)
+                return self._tiles[key]
+            tile = self._load(index, row, column)
+            self._tiles[key] = tile
+            self._held += tile.nbytes
+            while self._held > CACHE_BYTES and len(self._tiles) > 1:
+                _, dropped = self._tiles.popitem(last=False)
+                self._held -= dropped.nbytes
+            return tile
+
+    def _load(self, index: int, row: int, column: int) -> NDArray[Any]:
+        height, width = self.planes.tile
+        rows = slice(row * height, min((row + 1) * height, self.planes.size[0]))
+        columns = slice(column * width, min((column + 1) * width, self.planes.size[1]))
+        try:
+            tile = self._load_zarr(index, rows, columns) if self.planes.zarr else self._page(index)[rows, columns]
+        except InputError:
+            raise
+        except Exception as error:  # each codec fails in its own way
+            raise InputError(
+                f"{self.planes.name}: plane {index + 1} cannot be read at rows {rows.start} to {rows.stop}, columns "
+                f"{columns.start} to {columns.stop} ({type(error).__name__}: {error}); the file is damaged or gone"
+            ) from error
+        tile = np.ascontiguousarray(tile)
+        if tile.dtype.kind == "f" and not (tile.min() >= -0.5 and tile.max() <= 1.5):
+            raise InputError(
+                f"{self.planes.name}: plane {index + 1} holds values from {tile.min():g} to {tile.max():g}; floating "
+                "point must be in 0..1"
+            )
+        return tile
+
+    def _load_zarr(self, index: int, rows: slice, columns: slice) -> NDArray[Any]:
+        stack = self.planes.zarr
+        if stack is None:
+            raise ValueError("the planes are not OME-Zarr")
+        everything = slice(None) if self.planes.channel is None else self.planes.channel
+        places: dict[str, Any] = {"t": 0, "c": everything, "z": index, "y": rows, "x": columns}
+        samples = np.asarray(self._zarr_array[tuple(places[axis] for axis in stack.axes)])
+        left = [axis for axis in stack.axes if not isinstance(places[axis], int)]
+        samples = np.moveaxis(samples, [left.index("y"), left.index("x")], [0, 1])
+        return samples if self.planes.channels == 3 else samples.reshape(samples.shape[:2])
+
+    @cached_property
+    def _zarr_array(self) -> Any:
+        stack = self.planes.zarr
+        if stack is None:
+            raise ValueError("the planes are not OME-Zarr")
+        return require_zarr().open_group(stack.path, mode="r")[stack.array]
+
+    def _page(self, index: int) -> Any:
+        """One page of a TIFF file as an array that reads only the tiles it is asked for."""
+        if index not in self._arrays:
+            import tifffile
+
+            path, page = self.planes.pages[index]
+            store = tifffile.imread(path, aszarr=True, key=page)
+            self._arrays[index] = require_zarr().open_array(store, mode="r")
+        return self._arrays[index]

@@ -1,0 +1,245 @@
+"""What is known about each stack of a batch, on disk: one JSON line for each thing that happened, the last one counts.
+
+A stack is done over only when its frames, the settings or the version have changed. Frames count as unchanged when
+their names, sizes and times of change are those of the record; where only a time differs (files that were copied or
+touched) their content decides, by its SHA-256, which was taken when the stack was fused. So a second look costs one
+question to the file system for each frame, and a copy of a tree to another disk is not fused again.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from allfocus.errors import OutputError
+from allfocus.images.writing import replace_file
+
+FILE_NAME = "manifest.jsonl"
+PLANNED, FUSED, FAILED = "planned", "fused", "failed"
+"""A stack was begun (its output is ours from then on), has been fused, could not be fused."""
+
+FrameStates = tuple[tuple[str, int, int], ...]
+"""Name, size in bytes and time of change in nanoseconds of each frame."""
+
+
+@dataclass(frozen=True)
+class StackRecord:
+    """What became of one stack; a row of the summary."""
+
+    stack: str
+    status: str
+    """``planned``, ``fused`` or ``failed``."""
+    output: str
+    """The fused picture, below the output folder."""
+    inputs: FrameStates = ()
+    """The frames when they were fused."""
+    input_key: str = ""
+    """SHA-256 of their names and contents."""
+    settings_key: str = ""
+    """SHA-256 of the settings and of the version of allfocus."""
+    output_state: tuple[int, int] | None = None
+    """Size and time of change of the fused picture."""
+    width: int = 0
+    height: int = 0
+    left_out: int = 0
+    """Frames that were left out because they are damaged or do not belong."""
+    seconds: float = 0.0
+    """Wall time of fusing."""
+    processor_seconds: float = 0.0
+    worker: str = ""
+    """Host and process that fused it."""
+    error: str = ""
+    """Why it failed; empty otherwise."""
+    notices: tuple[str, ...] = ()
+    unchanged: bool = False
+    """Whether this run found it done already; not stored."""
+
+    def to_line(self) -> bytes:
+        """The record as one line of JSON."""
+        content = dataclasses.asdict(self)
+        del content["unchanged"]
+        return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+
+
+def parse_record(line: bytes) -> StackRecord | None:
+    """The record in a line; None when it is not whole, as after a power cut, or not ours.
+
+    Example:
+        >>> record = StackRecord("beetle", FUSED, "beetle.png", (("1.png", 10, 20),))
+        >>> parse_record(record.to_line()) == record, parse_record(b'{"stack": "bee')
+        (True, None)
+    """
+    try:
+        content = json.loads(line)
+        state = content.pop("output_state")
+        return StackRecord(
+            **{
+                **content,
+                "inputs": tuple((str(name), int(size), int(time)) for name, size, time in content["inputs"]),
+                "output_state": None if state is None else (int(state[0]), int(state[1])),
+                "notices": tuple(content["notices"]),
+            }
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+        return None
+
+
+class Manifest:
+    """The records of an output folder. Only one run at a time may write it; a second is refused."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self.records: dict[str, StackRecord] = {}
+        self._lines = 0
+        self._file: IO[bytes] | None = None
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator["Manifest"]:
+        """Reads what is there and takes the right to write.
+
+        Raises:
+            OutputError: The folder cannot be written, or another run is writing there.
+        """
+        try:
+            # Appending: a line is written by one call, so a run that is killed leaves whole lines before it.
+            self._file = self.path.open("ab")
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be written ({error.strerror}); choose another folder") from error
+        try:
+            _lock(self._file, self.path)
+            self.records, self._lines = _read_records(self.path)
+            self._compact()
+            yield self
+        finally:
+            self._file.close()
+            self._file = None
+
+    def append(self, records: Iterable[StackRecord]) -> None:
+        """Writes records down, so that they are on the disk when this returns."""
+        if self._file is None:
+            raise ValueError("the manifest is not open")
+        new = list(records)
+        if not new:
+            return
+        try:
+            self._file.write(b"".join(record.to_line() for record in new))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be written ({error.strerror}); free some space") from error
+        self.records.update((record.stack, record) for record in new)
+
+    def _compact(self) -> None:
+        """Writes only what counts, when most lines are outdated or the last one is torn."""
+        if self._file is None or (self._lines <= 4 * len(self.records) + 100 and _ends_with_newline(self.path)):
+            return
+        replace_file(self.path, b"".join(record.to_line() for record in self.records.values()), overwrite=True)
+        old, self._file = self._file, self.path.open("ab")
+        _lock(self._file, self.path)
+        old.close()
+
+
+def read_manifest(folder: Path) -> dict[str, StackRecord]:
+    """The last record of each stack; empty where there is no manifest."""
+    return _read_records(folder / FILE_NAME)[0]
+
+
+def _read_records(path: Path) -> tuple[dict[str, StackRecord], int]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return {}, 0
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+    records = [record for record in map(parse_record, lines) if record is not None]
+    return {record.stack: record for record in records}, len(lines)
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows, where the user has to take care
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise OutputError(
+            f"{path.parent}: another batch is writing there; wait for it or choose another folder"
+        ) from error
+    except OSError:  # a file system without locks
+        return
+
+
+def frame_states(frames: Sequence[Path], root: Path) -> FrameStates:
+    """Name (below the root where it is there), size and time of change of each frame; a missing one has size -1."""
+    states = []
+    for frame in frames:
+        name = Path(os.path.relpath(frame, root)).as_posix()
+        try:
+            found = os.stat(frame)
+            states.append((name, found.st_size, found.st_mtime_ns))
+        except OSError:
+            states.append((name, -1, 0))
+    return tuple(states)
+
+
+def content_key(frames: Sequence[Path], states: FrameStates) -> str:
+    """SHA-256 of the names and contents of frames.
+
+    Raises:
+        OSError: A frame cannot be read.
+    """
+    total = hashlib.sha256()
+    for frame, (name, *_) in zip(frames, states, strict=True):
+        with frame.open("rb") as file:
+            total.update(f"{name}\x00{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def settings_key(settings: dict[str, Any], version: str) -> str:
+    """SHA-256 of plain settings and the version."""
+    return hashlib.sha256(json.dumps([version, settings], sort_keys=True).encode()).hexdigest()
+
+
+def file_state(path: Path) -> tuple[int, int] | None:
+    """Size and time of change of a file; None when it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def still_valid(
+    record: StackRecord | None, frames: Sequence[Path], states: FrameStates, key: str
+) -> StackRecord | None:
+    """The record, brought up to date, when its stack need not be fused again; None when it must be.
+
+    Args:
+        record: Of an earlier run, if any.
+        frames: The frames as they are now.
+        states: Their states.
+        key: Of the settings and version that are asked for now.
+    """
+    if record is None or record.status != FUSED or record.settings_key != key:
+        return None
+    if record.inputs == states:
+        return record
+    same_names_and_sizes = [state[:2] for state in record.inputs] == [state[:2] for state in states]
+    with contextlib.suppress(OSError):
+        if same_names_and_sizes and content_key(frames, states) == record.input_key:
+            return dataclasses.replace(record, inputs=states)
+    return None

@@ -1,0 +1,379 @@
+"""A batch: every stack below a folder fused once, on a cluster, with what was done written down as it is done."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from allfocus.batch.cluster import PATIENCE, Cluster, Lost
+from allfocus.batch.records import (
+    FAILED,
+    FUSED,
+    PLANNED,
+    Manifest,
+    StackRecord,
+    file_state,
+    frame_states,
+    settings_key,
+    still_valid,
+)
+from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, software_key
+from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
+from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
+from allfocus.batch.watching import SettledStacks
+from allfocus.errors import InputError, OutputError
+from allfocus.images.reading import natural_order
+
+ENDINGS = {".jpg": ".jpg", ".jpeg": ".jpg", ".tif": ".tif", ".tiff": ".tif"}
+"""Ending of a result by that of the first frame; anything else becomes PNG."""
+SECONDS_BETWEEN_SUMMARIES = 10.0
+"""While watching, how often the summary and the contact sheet are written at most."""
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """Where a batch stands."""
+
+    found: int
+    """Stacks in all."""
+    unchanged: int
+    """Stacks that were done before."""
+    fused: int
+    failed: int
+    waiting: int
+    """Stacks that are with the cluster."""
+    workers: int
+    dashboard: str
+    """Address of Dask's own page; empty without a cluster."""
+    restarts: int
+    """How often the scheduler was lost and found again."""
+    seconds: float
+    latest: tuple[StackRecord, ...] = ()
+    """What has come in since the last call."""
+
+
+Progress = Callable[[BatchProgress], None]
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What a batch did, which also lies in its folder."""
+
+    output: Path
+    """The folder: the results, ``summary.csv``, ``contact_sheet.html`` and ``manifest.jsonl``."""
+    rows: tuple[StackRecord, ...]
+    """Every stack that was found, in natural order."""
+
+    @property
+    def fused(self) -> tuple[StackRecord, ...]:
+        """The stacks that this run fused."""
+        return tuple(row for row in self.rows if row.status == FUSED and not row.unchanged)
+
+    @property
+    def unchanged(self) -> tuple[StackRecord, ...]:
+        """The stacks that were done before."""
+        return tuple(row for row in self.rows if row.unchanged)
+
+    @property
+    def failed(self) -> tuple[StackRecord, ...]:
+        """The stacks that could not be fused."""
+        return tuple(row for row in self.rows if row.status != FUSED)
+
+
+def fuse_stacks(
+    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    by: str = "folder",
+    gap: float = DEFAULT_GAP,
+    size: int | None = None,
+    manifest: str | os.PathLike[str] | None = None,
+    settings: FuseSettings | None = None,
+    ending: str | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    memory_limit: int | None = None,
+    patience: float = PATIENCE,
+    overwrite: bool = False,
+    watch: bool = False,
+    settle: float = 10.0,
+    stop_after: float | None = None,
+    progress: Progress | None = None,
+) -> BatchResult:
+    """Every stack below a folder, fused; a second run fuses only what is missing or has changed.
+
+    Args:
+        folder: The top of a tree of pictures.
+        output: The folder for the results, made if need be. It may lie inside the other one.
+        by: What makes a stack; see ``allfocus.batch.stacks.find_stacks``, also for the next three.
+        gap: Seconds between shots that begin a new stack.
+        size: Frames in each stack, where they are counted off.
+        manifest: A CSV file that lists the stacks.
+        settings: How to fuse; by default as ``allfocus.fuse_files`` does.
+        ending: Of the results, like ".tif"; by default that of the first frame where it can be written, else ".png".
+        scheduler: Address or scheduler file of a running Dask scheduler; None starts a cluster on this machine.
+        workers: Of the local cluster; None sizes it to the machine.
+        memory_limit: Bytes for each local worker.
+        patience: Seconds to wait for a scheduler that is gone.
+        overwrite: Also replace results that this batch did not make, or that were edited since, when their stack must
+            be fused; and begin in a folder that holds other things under our names.
+        watch: Go on looking for new stacks until interrupted.
+        settle: While watching, seconds without a change after which a stack is complete.
+        stop_after: While watching, seconds without anything to do after which to end; None never does.
+        progress: Called with where the batch stands, several times a second.
+
+    Raises:
+        InputError: The folder, an option or the method cannot be used. (A bad stack is a row of the result instead.)
+        OutputError: The output cannot be written.
+        MissingDependencyError: Dask is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> import allfocus
+        >>> scene = allfocus.render_scene("desk", frames=2, size=(64, 80))
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     Path(place, "shots/beetle").mkdir(parents=True)
+        ...     for number, frame in enumerate(scene.frames):
+        ...         _ = allfocus.write_image(frame, f"{place}/shots/beetle/{number}.png")
+        ...     settings = FuseSettings(method="average", align=False)
+        ...     first = fuse_stacks(f"{place}/shots", f"{place}/out", settings=settings, workers=1)
+        ...     second = fuse_stacks(f"{place}/shots", f"{place}/out", settings=settings, workers=1)
+        >>> [row.output for row in first.fused], len(second.fused), len(second.unchanged)
+        (['beetle.png'], 0, 1)
+    """
+    chosen = settings or FuseSettings()
+    root, target = Path(folder).absolute(), Path(output).absolute()
+    _check_settings(chosen, settle)
+    if target.resolve() == root.resolve():
+        raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
+
+    def look() -> list[Stack]:
+        return find_stacks(root, by=by, gap=gap, size=size, manifest=manifest, skip=target)
+
+    stacks = look()
+    if not stacks and not watch:
+        raise InputError(f"{folder}: no pictures were found below it; check the folder, or --watch to wait for them")
+    _prepare_output(target, overwrite=overwrite)
+    _check_ending(target, ending, chosen)
+    with Manifest(target).opened() as records:
+        batch = _Batch(root, target, chosen, ending, records, overwrite=overwrite, progress=progress)
+        cluster = None
+        try:
+            if not watch:
+                batch.plan(stacks)
+            if watch or batch.tasks:
+                with Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster:
+                    if watch:
+                        batch.watch(cluster, look, settle=settle, stop_after=stop_after)
+                    else:
+                        batch.fuse_all(cluster)
+            batch.tell(None)
+        finally:
+            batch.write_summary()
+    return batch.result()
+
+
+class _Batch:
+    """The state of one run: what was found, what has been given to the cluster, and what has come back."""
+
+    def __init__(
+        self,
+        root: Path,
+        target: Path,
+        settings: FuseSettings,
+        ending: str | None,
+        records: Manifest,
+        *,
+        overwrite: bool,
+        progress: Progress | None,
+    ) -> None:
+        self.rows: dict[str, StackRecord] = {}
+        self.tasks: dict[str, StackTask] = {}
+        self._root, self._target, self._settings, self._ending = root, target, settings, ending
+        self._software = software_key(settings.method)
+        self._key = settings_key(asdict(settings), self._software)
+        self._records = records
+        self._overwrite = overwrite
+        self._progress = progress or (lambda state: None)
+        self._latest: list[StackRecord] = []
+        self._began = time.monotonic()
+
+    def plan(self, stacks: Sequence[Stack]) -> None:
+        """Decides for each stack whether it is done, cannot be fused, or becomes a task."""
+        planned = []
+        for stack in stacks:
+            task = self._task(stack)
+            states = frame_states(stack.frames, self._root)
+            known = self._records.records.get(stack.name)
+            valid = (
+                still_valid(known, stack.frames, states, self._key) if known and known.output == task.output else None
+            )
+            reason = stack.problem or self._refusal(task, known)
+            if valid is not None and task.target.exists() and all(path.exists() for path in task.maps.values()):
+                if valid != known:
+                    planned.append(valid)
+                self._note(replace(valid, unchanged=True), quiet=True)
+            elif reason:
+                self._note(StackRecord(stack.name, FAILED, task.output, inputs=states, error=reason))
+            else:
+                self.tasks[stack.name] = task
+                planned.append(StackRecord(stack.name, PLANNED, task.output, inputs=states, settings_key=self._key))
+        # Written before any work begins, so that a run that is killed knows its own half of the results again.
+        self._records.append(planned)
+
+    def _task(self, stack: Stack) -> StackTask:
+        ending = self._ending or ENDINGS.get(stack.frames[0].suffix.lower(), ".png")
+        return StackTask(
+            name=stack.name,
+            frames=tuple(map(str, stack.frames)),
+            root=str(self._root),
+            folder=str(self._target),
+            output=stack.name + ending,
+            settings=self._settings,
+            settings_key=self._key,
+            software=self._software,
+        )
+
+    def _refusal(self, task: StackTask, known: StackRecord | None) -> str:
+        """Why a result that is there already may not be replaced; empty when it may, or is not there."""
+        if self._overwrite or not os.path.lexists(task.target):
+            return ""
+        if known is None or known.output != task.output:
+            return f"{task.target}: exists already and was not made by this batch; move it away, or add --overwrite"
+        if known.status == FUSED and known.output_state != file_state(task.target):
+            return f"{task.target}: was edited since it was fused; move it away, or add --overwrite to fuse it again"
+        return ""
+
+    def fuse_all(self, cluster: Cluster) -> None:
+        """Has every task done."""
+        for name, task in self.tasks.items():
+            cluster.submit(name, fuse_stack, task)
+        while cluster.waiting:
+            self._take(cluster.collect(0.25))
+            self.tell(cluster)
+
+    def watch(
+        self, cluster: Cluster, look: Callable[[], list[Stack]], *, settle: float, stop_after: float | None
+    ) -> None:
+        """Has the stacks fused that become complete, until interrupted or until nothing has happened for a while."""
+        settled = SettledStacks(self._root, settle=settle)
+        pause = min(1.0, max(0.05, settle / 4))
+        busy = time.monotonic()
+        written = busy
+        while True:
+            ready = settled.ready(_look_again(look), time.monotonic(), busy=lambda name: name in self.tasks)
+            if ready:
+                self.plan(ready)
+                for stack in ready:
+                    if stack.name in self.tasks:
+                        cluster.submit(stack.name, fuse_stack, self.tasks[stack.name])
+            outcomes = cluster.collect(pause)
+            self._take(outcomes)
+            self.tell(cluster)
+            now = time.monotonic()
+            if ready or outcomes or cluster.waiting or settled.unsettled:
+                busy = now
+            if outcomes and now - written > SECONDS_BETWEEN_SUMMARIES:
+                self.write_summary()
+                written = now
+            if stop_after is not None and now - busy >= stop_after:
+                return
+            if not cluster.waiting:
+                time.sleep(pause)
+
+    def _take(self, outcomes: dict[str, StackRecord | Lost]) -> None:
+        rows = []
+        for name, outcome in outcomes.items():
+            task = self.tasks.pop(name)
+            if isinstance(outcome, Lost):
+                outcome = StackRecord(name, FAILED, task.output, settings_key=self._key, error=outcome.reason)
+            if not outcome.inputs:
+                states = frame_states([Path(frame) for frame in task.frames], self._root)
+                outcome = replace(outcome, inputs=states)
+            rows.append(outcome)
+        self._records.append(rows)
+        for row in rows:
+            self._note(row)
+
+    def _note(self, row: StackRecord, *, quiet: bool = False) -> None:
+        self.rows[row.stack] = row
+        if not quiet:
+            self._latest.append(row)
+
+    def tell(self, cluster: Cluster | None) -> None:
+        """Says where the batch stands."""
+        rows = self.rows.values()
+        unchanged = sum(row.unchanged for row in rows)
+        latest, self._latest = tuple(self._latest), []
+        self._progress(
+            BatchProgress(
+                found=len(self.rows) + len(self.tasks.keys() - self.rows.keys()),
+                unchanged=unchanged,
+                fused=sum(row.status == FUSED for row in rows) - unchanged,
+                failed=sum(row.status == FAILED for row in rows),
+                waiting=len(self.tasks),
+                workers=cluster.worker_count if cluster else 0,
+                dashboard=cluster.dashboard if cluster else "",
+                restarts=cluster.restarts if cluster else 0,
+                seconds=time.monotonic() - self._began,
+                latest=latest,
+            )
+        )
+
+    def write_summary(self) -> None:
+        """Writes the table and the contact sheet of what is known now."""
+        rows = self.result().rows
+        write_summary(self._target, rows)
+        write_contact_sheet(self._target, rows, title=self._root.name or str(self._root))
+
+    def result(self) -> BatchResult:
+        """The rows of all stacks: those that were not reached are failures that say so."""
+        rows = list(self.rows.values())
+        rows += [
+            StackRecord(name, FAILED, task.output, error="not fused yet: the run was stopped; run it again to go on")
+            for name, task in self.tasks.items()
+            if name not in self.rows
+        ]
+        return BatchResult(self._target, tuple(sorted(rows, key=lambda row: natural_order(row.stack))))
+
+
+def _look_again(look: Callable[[], list[Stack]]) -> Iterable[Stack]:
+    try:
+        return look()
+    except InputError:
+        # A picture that is still being copied cannot be read; it will be there at the next look.
+        return []
+
+
+def _check_settings(settings: FuseSettings, settle: float) -> None:
+    # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
+    from allfocus.fusion.methods import require_method
+
+    maps = settings.depth_maps or settings.confidence_maps or settings.decision_maps
+    require_method(settings.method, device=settings.device, prefer=settings.prefer, maps=maps)
+    if settle < 0:
+        raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}")
+
+
+def _prepare_output(target: Path, *, overwrite: bool) -> None:
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"{target}: is a file; name a folder for the results")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be made ({error.strerror}); choose another folder") from error
+    if (target / Manifest(target).path).exists() or overwrite:
+        return
+    for name in (SUMMARY_NAME, SHEET_NAME):
+        if os.path.lexists(target / name):
+            raise OutputError(
+                f"{target / name}: exists and was not made by a batch; choose another folder or --overwrite"
+            )
+
+
+def _check_ending(target: Path, ending: str | None, settings: FuseSettings) -> None:
+    from allfocus.images.writing import check_output
+
+    probe = target / f"result{ending or '.png'}"
+    check_output(probe, overwrite=True, bit_depth=settings.bit_depth if ending else None, quality=settings.quality)

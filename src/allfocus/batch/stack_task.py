@@ -1,0 +1,201 @@
+"""One stack of a batch, fused by a worker: all it needs comes as a small task, all it gives goes back as a record.
+
+Pixels never pass through the scheduler. The worker reads the frames from, and writes the result to, a file system that
+it shares with the others; a task that is run twice (after a worker was lost) writes the same file again, in one step.
+"""
+
+import hashlib
+import importlib.resources
+import os
+import socket
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, file_state, frame_states
+from allfocus.errors import AllfocusError, InputError
+from allfocus.version import __version__
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+THUMBNAIL_SIDE = 240
+"""Pixels a side on the contact sheet."""
+
+
+@dataclass(frozen=True)
+class FuseSettings:
+    """How every stack of a batch is fused; see ``allfocus.fuse_files`` for what each means."""
+
+    method: str = "ips"
+    align: bool = True
+    crop: bool = True
+    prefer: str | None = None
+    skip_bad: bool = False
+    linear_light: bool | None = None
+    bit_depth: int | None = None
+    quality: int = 95
+    device: str = "auto"
+    max_pixels: int | None = None
+    depth_maps: bool = False
+    """Also write NAME_depth.png beside each result."""
+    confidence_maps: bool = False
+    """Also write NAME_confidence.png beside each result."""
+    decision_maps: bool = False
+    """Also write NAME_decision.png beside each result."""
+
+
+@dataclass(frozen=True)
+class StackTask:
+    """All that a worker needs to know to fuse one stack; paths are absolute."""
+
+    name: str
+    frames: tuple[str, ...]
+    root: str
+    """The folder that frame names are given relative to."""
+    folder: str
+    """The output folder."""
+    output: str
+    """The result, below the output folder."""
+    settings: FuseSettings
+    settings_key: str
+    software: str = ""
+    """What fuses, from :func:`software_key`; a worker that has something else refuses. Empty takes any."""
+
+    @property
+    def target(self) -> Path:
+        """The file to write."""
+        return Path(self.folder, self.output)
+
+    @property
+    def maps(self) -> dict[str, Path]:
+        """The maps to write, by the name of the option of ``fuse_files``."""
+        return {
+            f"{kind}_map": self.target.with_name(f"{Path(self.name).name}_{kind}.png")
+            for kind in ("depth", "confidence", "decision")
+            if getattr(self.settings, f"{kind}_maps")
+        }
+
+    @property
+    def thumbnail(self) -> Path:
+        """The small copy for the contact sheet."""
+        return thumbnail_path(Path(self.folder), self.name)
+
+
+def software_key(method: str) -> str:
+    """The version of allfocus with a fingerprint of the method's weights, which may change without the version.
+
+    Example:
+        >>> software_key("average") == __version__, software_key("ips").startswith(__version__ + "+")
+        (True, True)
+    """
+    weights = importlib.resources.files("allfocus") / "weights"
+    files = [weights / f"{method}.{ending}" for ending in ("onnx", "safetensors")]
+    found = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files if file.is_file())
+    return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
+
+
+def thumbnail_path(folder: Path, name: str) -> Path:
+    """Where the small copy of a stack's result lies."""
+    return folder / ".thumbnails" / f"{name}.webp"
+
+
+def fuse_stack(task: StackTask) -> StackRecord:
+    """The record of a stack that has just been fused, or of why it could not be; never raises for a bad stack."""
+    began, processor = time.perf_counter(), time.process_time()
+    record = StackRecord(task.name, FAILED, task.output, settings_key=task.settings_key, worker=_worker_name())
+    try:
+        record = _fuse(task, record)
+    except AllfocusError as error:
+        record = replace(record, error=_one_line(str(error)))
+    except Exception as error:
+        record = replace(record, error=_one_line(f"unexpected {type(error).__name__}: {error}"))
+    return replace(
+        record,
+        seconds=round(time.perf_counter() - began, 3),
+        processor_seconds=round(time.process_time() - processor, 3),
+    )
+
+
+def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
+    import cv2
+
+    from allfocus.pipeline import fuse_files
+
+    own = software_key(task.settings.method)
+    if task.software and task.software != own:
+        raise InputError(
+            f"the worker {record.worker} has allfocus {own}, but {task.software} was asked for (version and weights); "
+            "install the same everywhere"
+        )
+    # One thread, because there is one worker for each processor.
+    cv2.setNumThreads(1)
+    frames = [Path(frame) for frame in task.frames]
+    states = frame_states(frames, Path(task.root))
+    _require_frames(frames, states, record.worker)
+    key = content_key(frames, states)
+    for path in (task.target, task.thumbnail):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    result = fuse_files(frames, task.target, overwrite=True, **_options(task))
+    if frame_states(frames, Path(task.root)) != states:
+        raise InputError("its frames changed while they were fused; run the batch again")
+    height, width = result.image.shape[:2]
+    _write_thumbnail(result.image, task.thumbnail)
+    return replace(
+        record,
+        status=FUSED,
+        inputs=states,
+        input_key=key,
+        output_state=file_state(task.target),
+        width=int(width),
+        height=int(height),
+        left_out=len(result.left_out),
+        notices=tuple(_one_line(sentence) for sentence in result.notices),
+    )
+
+
+def _options(task: StackTask) -> dict[str, Any]:
+    settings = task.settings
+    options: dict[str, Any] = {
+        "method": settings.method,
+        "align": settings.align,
+        "crop": settings.crop,
+        "prefer": settings.prefer,
+        "skip_bad": settings.skip_bad,
+        "linear_light": settings.linear_light,
+        "bit_depth": settings.bit_depth,
+        "quality": settings.quality,
+        "device": settings.device,
+        **task.maps,
+    }
+    if settings.max_pixels is not None:
+        options["max_pixels"] = settings.max_pixels
+    return options
+
+
+def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> None:
+    for frame, (_, size, _) in zip(frames, states, strict=True):
+        if size < 0:
+            raise InputError(
+                f"{frame}: not found by the worker {worker}; frames must lie on a file system that every worker sees "
+                "under the same path"
+            )
+
+
+def _write_thumbnail(image: "NDArray[Any]", path: Path) -> None:
+    # Imported here, as is the pipeline, because the program that only hands out tasks needs no pixels.
+    from allfocus.html_pages import in_colour, shrink
+    from allfocus.images.image import Image
+    from allfocus.images.writing import encode_webp, replace_file, to_integers
+
+    small = Image(in_colour(shrink(image.astype("float32", copy=False), THUMBNAIL_SIDE)))
+    replace_file(path, encode_webp(to_integers(small.pixels, 8), small, quality=75), overwrite=True)
+
+
+def _worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

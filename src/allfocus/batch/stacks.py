@@ -1,0 +1,222 @@
+"""Finding the stacks in a tree of pictures: by folder, by file, by time, by number, or by a list in a CSV file."""
+
+import csv
+import datetime
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from allfocus.batch.capture_times import read_capture_time
+from allfocus.errors import InputError
+from allfocus.images.reading import SUFFIXES, natural_order
+
+DEFAULT_GAP = 10.0
+"""Seconds between two shots that begin a new stack: slower than any focus rail, faster than changing the subject."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The frames that belong together, and the name their result will have."""
+
+    name: str
+    """Where the result goes below the output folder, without its ending; ``/`` between folders."""
+    frames: tuple[Path, ...]
+    """The files, in the order of the stack."""
+    problem: str = ""
+    """Why it cannot be fused, where that is known from the names alone; empty otherwise."""
+
+
+def find_stacks(
+    folder: str | os.PathLike[str],
+    *,
+    by: str = "folder",
+    gap: float = DEFAULT_GAP,
+    size: int | None = None,
+    manifest: str | os.PathLike[str] | None = None,
+    skip: str | os.PathLike[str] | None = None,
+) -> list[Stack]:
+    """The stacks below a folder, in natural order of their names; empty where there are none.
+
+    Hidden files and folders, and OME-Zarr folders, are passed over.
+
+    Args:
+        folder: The top of the tree.
+        by: What makes a stack: "folder" (each folder that holds pictures), "file" (each multi-page file), "time" (EXIF
+            times without a gap), "number" (numbers in the names without a gap).
+        gap: Seconds between two shots from which on a new stack begins; for "time".
+        size: Frames in each stack, for "number": then they are counted off, and gaps do not matter.
+        manifest: A CSV file with the columns ``stack`` and ``frame``, one row for each frame, in place of ``by``.
+            Relative paths start at the folder.
+        skip: A folder to pass over, such as that of the results.
+
+    Raises:
+        InputError: The folder cannot be listed, or the pictures do not tell what ``by`` needs.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     for name in ("DSC_0008.png", "DSC_0009.png", "DSC_0012.png", "DSC_0013.png"):
+        ...         _ = Path(place, name).write_bytes(b"")
+        ...     [(stack.name, len(stack.frames)) for stack in find_stacks(place, by="number")]
+        [('DSC_0008', 2), ('DSC_0012', 2)]
+    """
+    root = Path(folder).absolute()
+    if not root.is_dir():
+        raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
+    if gap <= 0:
+        raise InputError(f"gap is a number of seconds above 0; found {gap:g}")
+    if size is not None and (size < 2 or by != "number"):
+        raise InputError(f"size = {size}: a stack has 2 frames or more, and only grouping by number counts them off")
+    if manifest is not None:
+        return _check_names(_read_manifest(Path(manifest), root))
+    if by not in GROUPINGS:
+        raise InputError(f"stacks cannot be found by {by!r}; valid are {', '.join(GROUPINGS)}")
+    stacks: list[Stack] = []
+    for place, pictures in _walk(root, None if skip is None else Path(skip).absolute()):
+        for alike in _by_ending(pictures) if by in ("time", "number") else [pictures]:
+            stacks += GROUPINGS[by](alike, place, gap, size)
+    return _check_names(stacks)
+
+
+def _walk(root: Path, skip: Path | None) -> Iterator[tuple[str, list[Path]]]:
+    """Each folder that holds pictures, as the name below the root ("" for the root itself), with its pictures."""
+
+    def stop(error: OSError) -> None:
+        raise InputError(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions") from error
+
+    for place, folders, files in os.walk(root, onerror=stop):
+        here = Path(place)
+        # In place, because that is how os.walk is told where not to go.
+        folders[:] = sorted(
+            (
+                name
+                for name in folders
+                if not name.startswith(".") and not name.endswith(".zarr") and here / name != skip
+            ),
+            key=natural_order,
+        )
+        names = sorted((name for name in files if _is_picture(name)), key=natural_order)
+        if names:
+            relative = here.relative_to(root).as_posix()
+            yield ("" if relative == "." else relative), [here / name for name in names]
+
+
+def _by_ending(pictures: Sequence[Path]) -> list[list[Path]]:
+    """Pictures of one ending each: a camera that writes RAW and JPEG gives every number and time twice."""
+    groups: dict[str, list[Path]] = {}
+    for picture in pictures:
+        groups.setdefault(picture.suffix.lower(), []).append(picture)
+    return list(groups.values())
+
+
+def _is_picture(name: str) -> bool:
+    return not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES
+
+
+def _one_for_the_folder(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
+    return [Stack(place or pictures[0].parent.name, tuple(pictures))]
+
+
+def _one_for_each_file(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
+    return [_named_after_first([picture], place) for picture in pictures]
+
+
+def _split_by_time(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
+    timed = sorted(
+        ((read_capture_time(picture), number, picture) for number, picture in enumerate(pictures)),
+        key=lambda found: found[:2],
+    )
+    limit = datetime.timedelta(seconds=gap)
+    breaks = [place for place, (one, two) in enumerate(pairwise(timed), start=1) if two[0] - one[0] > limit]
+    return [_named_after_first(group, place) for group in _cut([picture for *_, picture in timed], breaks)]
+
+
+def _split_by_number(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
+    if size is not None:
+        stacks = [_named_after_first(group, place) for group in _cut(pictures, list(range(size, len(pictures), size)))]
+        short = f"has {len(stacks[-1].frames)} frames, not {size}; frames are missing, or --size is another"
+        return [*stacks[:-1], stacks[-1] if len(stacks[-1].frames) == size else replace(stacks[-1], problem=short)]
+    numbers = [_number_of(picture) for picture in pictures]
+    breaks = [
+        place for place, (one, two) in enumerate(pairwise(numbers), start=1) if two[0] != one[0] or two[1] != one[1] + 1
+    ]
+    return [_named_after_first(group, place) for group in _cut(pictures, breaks)]
+
+
+def _number_of(picture: Path) -> tuple[str, int]:
+    """What stands before the last number of a name, and that number."""
+    found = re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", picture.stem)
+    if found is None:
+        raise InputError(f"{picture}: has no number in its name; find stacks by folder, by time, or with a CSV list")
+    return f"{found[1]}*{found[3]}", int(found[2])
+
+
+def _cut(pictures: Sequence[Path], breaks: Sequence[int]) -> list[list[Path]]:
+    return [list(pictures[first:last]) for first, last in pairwise([0, *breaks, len(pictures)])]
+
+
+def _named_after_first(group: Sequence[Path], place: str) -> Stack:
+    """Named after the first frame, so that the name stays while frames still arrive."""
+    return Stack(f"{place}/{group[0].stem}".lstrip("/"), tuple(group))
+
+
+GROUPINGS: dict[str, Callable[[list[Path], str, float, int | None], list[Stack]]] = {
+    "folder": _one_for_the_folder,
+    "file": _one_for_each_file,
+    "time": _split_by_time,
+    "number": _split_by_number,
+}
+"""What makes a stack -> the function that cuts the pictures of one folder into stacks."""
+
+
+def _read_manifest(manifest: Path, root: Path) -> list[Stack]:
+    frames: dict[str, list[Path]] = {}
+    try:
+        with manifest.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = {"stack", "frame"} - set(reader.fieldnames or ())
+            if missing:
+                raise InputError(
+                    f"{manifest}: has no column {' and no column '.join(sorted(missing))}; its first line names the "
+                    "columns stack and frame"
+                )
+            for row in reader:
+                name, frame = (str(row[column] or "").strip() for column in ("stack", "frame"))
+                if not name or not frame:
+                    raise InputError(f"{manifest}: line {reader.line_num} lacks the stack or the frame; give both")
+                if name.startswith(("/", ".")) or any(part in ("", ".", "..") for part in name.split("/")):
+                    raise InputError(
+                        f"{manifest}: line {reader.line_num}: the stack {name!r} cannot name a file below the output; "
+                        "use plain words, with / between folders"
+                    )
+                frames.setdefault(name, []).append(root / frame)
+    except FileNotFoundError as error:
+        raise InputError(f"{manifest}: no such file; check the name") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{manifest}: cannot be read as CSV ({error}); save it as UTF-8 text") from error
+    return [Stack(name, tuple(paths)) for name, paths in frames.items()]
+
+
+def _check_names(stacks: Iterable[Stack]) -> list[Stack]:
+    """Gives stacks whose names clash the ending of their first frame; A and a are one name, as on some file systems."""
+    found = list(stacks)
+    counts: dict[str, int] = {}
+    for stack in found:
+        counts[stack.name.casefold()] = counts.get(stack.name.casefold(), 0) + 1
+    named = [
+        stack
+        if counts[stack.name.casefold()] == 1
+        else replace(stack, name=f"{stack.name}_{stack.frames[0].suffix.lstrip('.').lower()}")
+        for stack in found
+    ]
+    seen: dict[str, Stack] = {}
+    for stack in named:
+        other = seen.setdefault(stack.name.casefold(), stack)
+        if other is not stack:
+            raise InputError(
+                f"{stack.frames[0]} and {other.frames[0]} begin stacks of one name ({stack.name}); rename one of them"
+            )
+    return sorted(named, key=lambda stack: natural_order(stack.name))

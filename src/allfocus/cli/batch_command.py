@@ -1,0 +1,276 @@
+"""``allfocus batch``: every stack of a folder, on this machine or on a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from allfocus.cli.interruption import ending_at_once
+from allfocus.cli.printing import device_option, json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.errors import InputError
+
+if TYPE_CHECKING:
+    from allfocus.batch.records import StackRecord
+    from allfocus.batch.running import BatchProgress, BatchResult, Progress
+
+ONLY_FOR_STACKS = (
+    *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "method", "align", "skip_bad"),
+    *("crop", "linear_light", "depth_maps", "confidence_maps", "decision_maps", "bit_depth", "quality", "max_pixels"),
+    "dry_run",
+)
+"""Options that say nothing about planes; given with them, they are a mistake."""
+ROWS = 8
+"""Stacks that the live table shows."""
+
+
+def parse_memory(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Bytes of a text like 3GB, 2.5GiB or 800MB."""
+    if value is None:
+        return None
+    units = {"GIB": 2**30, "MIB": 2**20, "GB": 10**9, "MB": 10**6, "B": 1}
+    text = value.strip().upper()
+    unit = next((name for name in units if text.endswith(name)), "")
+    try:
+        size = int(float(text.removesuffix(unit)) * units[unit]) if unit else 0
+    except ValueError:
+        size = 0
+    if size < 10**8:
+        raise click.BadParameter(
+            f"{value!r} is no size of memory; write it like 3GB (100MB at least)", context, parameter
+        )
+    return size
+
+
+@click.command(short_help="Fuse all stacks of a folder, also on a cluster.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The folder for the results.")
+@click.option(
+    "--by",
+    type=click.Choice(["folder", "file", "time", "number"]),
+    default="folder",
+    show_default=True,
+    help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap.",
+)
+@click.option("--gap", type=float, default=10.0, show_default=True, help="Seconds that begin a new stack (--by time).")
+@click.option("--size", type=click.IntRange(min=2), help="Frames in each stack, counted off (--by number).")
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path),
+    help="A CSV file with the columns stack and frame that lists the stacks, in place of --by.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show the stacks that were found.")
+@click.option("--scheduler", help="Address or scheduler file of a running Dask scheduler, like tcp://host:8786.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default: what it can hold.")
+@click.option("--memory", "memory_limit", callback=parse_memory, help="For each process on this machine, like 3GB.")
+@click.option(
+    "--patience", type=float, default=120.0, show_default=True, help="Seconds to wait for a scheduler that is gone."
+)
+@click.option("--watch", is_flag=True, help="Go on fusing new stacks as they arrive, until Ctrl-C.")
+@click.option(
+    "--settle", type=float, default=10.0, show_default=True, help="Seconds without a change that end a stack (--watch)."
+)
+@click.option("--stop-after", type=float, help="Seconds without anything to do that end --watch; default: never.")
+@click.option("--format", "ending", type=click.Choice(["png", "tif", "jpg", "webp"]), help="Else as the frames.")
+@click.option("--method", default="ips", show_default=True, help="How to fuse; see allfocus methods.")
+@click.option("--align/--no-align", default=True, show_default=True, help="Bring moved frames onto one grid.")
+@click.option("--crop/--keep-size", default=True, help="Cut moved frames to what all show, or keep the size. [crop]")
+@click.option("--prefer", type=click.Choice(["near", "far"]), help="Which end of the stack wins where frames conflict.")
+@click.option("--skip-bad", is_flag=True, help="Leave out frames that are damaged or do not belong.")
+@click.option(
+    "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
+)
+@click.option("--depth-maps", is_flag=True, help="Also write NAME_depth.png for each stack.")
+@click.option("--confidence-maps", is_flag=True, help="Also write NAME_confidence.png for each stack.")
+@click.option("--decision-maps", is_flag=True, help="Also write NAME_decision.png for each stack.")
+@click.option(
+    "--bit-depth", type=click.Choice(["8", "16"]), help="Bits per channel of the results; else as the frames."
+)
+@click.option("--quality", type=click.IntRange(1, 100), default=95, show_default=True, help="Of JPEG and WebP.")
+@click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
+@click.option("--channel", type=click.IntRange(min=0), help="The one to take of planes with several (OME-Zarr).")
+@device_option
+@overwrite_option
+@json_option
+def batch(
+    folder: Path,
+    output: Path,
+    by: str,
+    gap: float,
+    size: int | None,
+    manifest: Path | None,
+    dry_run: bool,
+    scheduler: str | None,
+    workers: int | None,
+    memory_limit: int | None,
+    patience: float,
+    watch: bool,
+    settle: float,
+    stop_after: float | None,
+    ending: str | None,
+    channel: int | None,
+    overwrite: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Find the stacks below FOLDER and fuse them all into the OUTPUT folder, on this machine or on a cluster.
+
+    Started again, it fuses only what is missing or has changed. A stack that cannot be fused is a row of summary.csv,
+    never the end of the run; the exit code is then 2. Ctrl-C keeps what is finished.
+
+    With an OUTPUT that ends in .zarr, FOLDER is one stack of planes larger than the memory (an OME-Zarr, a folder of
+    large TIFF files, or one multi-page TIFF), which is fused block by block into an OME-Zarr.
+    """
+    if output.suffix == ".zarr":
+        options = {"channel": channel, "scheduler": scheduler, "workers": workers, "memory_limit": memory_limit}
+        chosen = {"prefer": settings["prefer"], "device": settings["device"], "overwrite": overwrite}
+        _fuse_planes(folder, output, as_json=as_json, patience=patience, **options, **chosen)
+        return
+    if channel is not None:
+        raise click.UsageError("--channel is for planes: give an output that ends in .zarr")
+    with ending_at_once():
+        from allfocus.batch.running import fuse_stacks
+        from allfocus.batch.stack_task import FuseSettings
+        from allfocus.batch.stacks import find_stacks
+
+    where: dict[str, Any] = {"by": by, "gap": gap, "size": size, "manifest": manifest}
+    if dry_run:
+        _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
+        return
+    settings["bit_depth"] = int(settings["bit_depth"]) if settings["bit_depth"] else None
+    with live_table(quiet=as_json) as progress:
+        result = fuse_stacks(
+            folder,
+            output,
+            **where,
+            settings=FuseSettings(**settings),
+            ending=None if ending is None else f".{ending}",
+            scheduler=scheduler,
+            workers=workers,
+            memory_limit=memory_limit,
+            patience=patience,
+            overwrite=overwrite,
+            watch=watch,
+            settle=settle,
+            stop_after=stop_after,
+            progress=progress,
+        )
+    _print_result(result, as_json=as_json)
+    if result.failed:
+        first = result.failed[0]
+        raise InputError(
+            f"{len(result.failed)} of {len(result.rows)} stacks failed; the first: {first.stack}: {first.error} "
+            f"(all are in {result.output / 'summary.csv'})"
+        )
+
+
+def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -> None:
+    with ending_at_once():
+        from allfocus.batch.plane_fusion import fuse_planes
+    context = click.get_current_context()
+    for name in ONLY_FOR_STACKS:
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is for stacks of pictures, not for planes; leave it out"
+            )
+    with progress_bar() as progress:
+        result = fuse_planes(folder, output, progress=progress, **options)
+    if as_json:
+        print_json({**vars(result), "size": list(result.size)})
+        return
+    height, width = result.size
+    click.echo(
+        f"{result.output}: {width}x{height}, {result.planes} planes, {result.levels} levels, "
+        f"{result.peak_memory / 1e9:.1f} GB at most in a worker, {result.seconds:.0f} s"
+    )
+
+
+def _print_stacks(stacks: list[Any], folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        listed = [{"stack": each.name, "frames": each.frames, "problem": each.problem} for each in stacks]
+        print_json({"folder": folder, "stacks": listed})
+        return
+    for stack in stacks:
+        names = [path.name for path in stack.frames]
+        shown = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
+        click.echo(f"{stack.name}: {len(names)} files, {shown}" + (f" ({stack.problem})" if stack.problem else ""))
+    frames = sum(len(stack.frames) for stack in stacks)
+    click.echo(f"{len(stacks)} stacks, {frames} files; nothing was fused")
+
+
+def _print_result(result: "BatchResult", *, as_json: bool) -> None:
+    if as_json:
+        rows = [{**vars(row), "inputs": [name for name, *_ in row.inputs]} for row in result.rows]
+        counts = {name: len(getattr(result, name)) for name in ("fused", "unchanged", "failed")}
+        print_json({"output": result.output, **counts, "stacks": rows})
+        return
+    click.echo(
+        f"{result.output}: {len(result.fused)} fused, {len(result.unchanged)} unchanged, {len(result.failed)} failed; "
+        "see contact_sheet.html"
+    )
+
+
+@contextmanager
+def live_table(*, quiet: bool = False) -> Iterator["Progress"]:
+    """A function to call with where a batch stands: a table on a terminal, else one line for each stack.
+
+    Args:
+        quiet: Say nothing where there is no terminal.
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _line_printer(quiet=quiet)
+        return
+    latest: list[StackRecord] = []
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+
+        def update(state: "BatchProgress") -> None:
+            latest.extend(state.latest)
+            del latest[:-ROWS]
+            live.update(_table(state, latest))
+
+        yield update
+
+
+def _line_printer(*, quiet: bool) -> "Progress":
+    announced: list[str] = []
+
+    def update(state: "BatchProgress") -> None:
+        if quiet:
+            return
+        if state.dashboard and state.dashboard not in announced:
+            announced.append(state.dashboard)
+            print_notice(f"{state.waiting} stacks on {state.workers} workers; dashboard: {state.dashboard}")
+        for row in state.latest:
+            print_notice(f"{row.stack}: " + (row.error or f"{row.width}x{row.height}, {row.seconds:.1f} s"))
+
+    return update
+
+
+def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    done = state.fused + state.failed
+    rate = done / state.seconds if state.seconds and done else 0.0
+    left = f", {state.waiting / rate / 60:.0f} min left" if rate and state.waiting else ""
+    title = (
+        f"{state.fused} fused, {state.failed} failed, {state.unchanged} unchanged, {state.waiting} waiting of "
+        f"{state.found} stacks{left}"
+    )
+    lost = f", scheduler found again {state.restarts} times" if state.restarts else ""
+    caption = f"{state.workers} workers{lost}; dashboard: {state.dashboard}" if state.dashboard else None
+    table = Table(box=box.SIMPLE_HEAD, title=title, caption=caption, title_justify="left", caption_justify="left")
+    for column in ("stack", "size", "frames", "seconds", "worker", ""):
+        table.add_column(column, no_wrap=column != "", overflow="ellipsis")
+    for row in latest:
+        size = f"{row.width}x{row.height}" if row.width else ""
+        told = row.error or "fused"
+        cells = (row.stack, size, str(len(row.inputs)), f"{row.seconds:.1f}", row.worker, told)
+        table.add_row(*map(Text, cells))  # as it is: a file name is no markup
+    return table

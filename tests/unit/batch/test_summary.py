@@ -1,0 +1,57 @@
+"""The table and the contact sheet of a batch."""
+
+import csv
+
+import pytest
+
+from allfocus.batch.records import FAILED, FUSED, StackRecord
+from allfocus.batch.stack_task import thumbnail_path
+from allfocus.batch.summary import write_contact_sheet, write_summary
+from allfocus.cli.batch_command import parse_memory
+
+ROWS = [
+    StackRecord("a/b", FUSED, "a/b.png", (("1", 2, 3),), width=8, height=6, notices=("one", "two")),
+    StackRecord("=cmd|x", FAILED, "x.png", error="<script>alert(1)</script>"),
+]
+
+
+def test_the_table_has_one_row_for_each_stack_and_no_formula(tmp_path):
+    with write_summary(tmp_path, ROWS).open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["stack"], first["frames"], first["width"], first["notices"]) == ("a/b", "1", "8", "one; two")
+    assert second["stack"] == "'=cmd|x"
+    assert second["status"] == "failed"
+
+
+def test_the_page_shows_small_pictures_and_failures_and_lets_no_text_become_code(tmp_path):
+    thumbnail = thumbnail_path(tmp_path, "a/b")
+    thumbnail.parent.mkdir(parents=True)
+    thumbnail.write_bytes(b"RIFF")
+    page = write_contact_sheet(tmp_path, ROWS, title="Beetles & bees").read_text()
+    assert "data:image/webp;base64,UklGRg==" in page
+    assert 'href="a/b.png"' in page
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "1 of 2 stacks fused, 1 failed" in page
+
+
+def test_nothing_is_written_when_nothing_changed(tmp_path):
+    path = write_summary(tmp_path, ROWS)
+    before = path.stat().st_ino
+    write_summary(tmp_path, ROWS)
+    assert path.stat().st_ino == before
+    write_summary(tmp_path, ROWS[:1])
+    assert path.stat().st_ino != before
+
+
+@pytest.mark.parametrize(("text", "size"), [("3GB", 3 * 10**9), ("2.5 GiB", 5 * 2**29), ("800mb", 8 * 10**8)])
+def test_memory_is_read_as_people_write_it(text, size):
+    assert parse_memory(None, None, text) == size
+
+
+@pytest.mark.parametrize("text", ["3", "GB", "three GB", "10MB", "-1GB"])
+def test_memory_that_makes_no_sense_is_refused(text):
+    import click
+
+    with pytest.raises(click.BadParameter, match="like 3GB"):
+        parse_memory(None, None, text)
