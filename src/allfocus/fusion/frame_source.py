@@ -10,12 +10,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.errors import InputError
 from allfocus.fusion.windows import Area, block_sharpness
 from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
 
-LARGEST_FULL_SCALE = 4_500_000
-"""Pictures with more pixels are decided at half scale: lenses seldom resolve single pixels there, at a quarter of the
-cost."""
+LARGEST_FULL_SCALE = 1_200_000
+"""Pictures with more pixels are decided at half scale, at a quarter of the cost. Blur is measured in pixels by the
+network but not by a lens: on rendered scenes half scale is better from about a megapixel on (docs/performance.md)."""
 
 
 def decision_scale(height: int, width: int) -> int:
@@ -104,6 +105,8 @@ class SpoolSource:
     """Frames in a :class:`FrameSpool` that :func:`open_spool` made."""
 
     def __init__(self, spool: FrameSpool) -> None:
+        if len(spool) < 2:
+            raise InputError(f"fusion needs at least 2 frames, got {len(spool)}; give every picture of the stack")
         self._spool = spool
         self.shape = spool[0].shape
         height, width = self.shape[:2]

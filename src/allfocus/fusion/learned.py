@@ -43,7 +43,7 @@ from allfocus.fusion.windows import (
 )
 from allfocus.images.tiling import FrameSpool, Mask
 
-SHARPNESS = 16.0
+SHARPNESS = 8.0
 """The network's confidence is taken to this power: pixels are copied from one source unless the choice is even."""
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
@@ -139,7 +139,7 @@ def plan_fusion(source: FrameSource, *, prefer: str | None = None, device: str =
     size = (-(-height // scale), -(-width // scale))
     windows = cut_windows(*size)
     context = _see_whole(source, size[0] * size[1], device)
-    winner = context.argmax(axis=0)
+    winner = (context + lean * np.linspace(0, 1, frames, dtype=np.float32)[:, None, None]).argmax(axis=0)
     sharpness = source.sharpness()
     chosen = []
     for window in windows:

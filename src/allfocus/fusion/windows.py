@@ -14,22 +14,23 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.blending import EVIDENCE_NOISE, SETTLING_LEVELS
+from allfocus.fusion.blending import SETTLING_LEVELS
 
 CORE = 224
 """Side of the part of a window that is its own."""
-OVERLAP = 32
+OVERLAP = 24
 """Pixels that the network sees beyond the core on each side."""
 RAMP = 10
 """Pixels on each side of a border of cores over which the results of two windows fade into each other."""
 MOST_FRAMES = 8
 """Frames that the network sees in one window at the most."""
 WORTHWHILE = 0.01
-"""A further frame is looked at in a window if it makes this share of its textured blocks sharper."""
+"""A further frame is looked at in a window if it makes more than this share of its textured blocks sharper."""
 BLOCK = 16
 """Side of the blocks in which the sharpness of frames is compared."""
-NOISE_ENERGY = 1.3 * EVIDENCE_NOISE**2
-"""What :func:`block_sharpness` measures on noise alone: its variance times the filter's squared coefficients."""
+NOISE_ENERGY = 1.3 * (1.5 / 255) ** 2
+"""What :func:`block_sharpness` measures on noise of 1.5 levels of 8 bits: its variance times the filter's squared
+coefficients."""
 
 Area = tuple[slice, slice]
 """Rows and columns."""
@@ -75,7 +76,7 @@ def cut_windows(height: int, width: int) -> list[Window]:
 
     Example:
         >>> [window.area for window in cut_windows(100, 350)]
-        [(slice(0, 100, None), slice(0, 288, None)), (slice(0, 100, None), slice(62, 350, None))]
+        [(slice(0, 100, None), slice(0, 272, None)), (slice(0, 100, None), slice(78, 350, None))]
     """
     return [Window(rows, columns) for rows in _cut(height) for columns in _cut(width)]
 
@@ -149,18 +150,18 @@ def choose_frames(sharpness: NDArray[np.float32], window: Window, expected: Sequ
         return list(range(count))
     rows, columns = (slice(side.start // BLOCK, -(-side.stop // BLOCK)) for side in window.area)
     part = sharpness[:, rows, columns].reshape(count, -1)
-    highest = part.max(axis=0, keepdims=True)
-    # Blocks in which even the sharpest frame shows no more than noise cannot ask for a frame.
-    texture = np.square(highest / (highest + NOISE_ENERGY))
+    highest, lowest = part.max(axis=0, keepdims=True), part.min(axis=0, keepdims=True)
+    # Blocks in which the frames differ by no more than noise cannot ask for a frame.
+    texture = np.square((highest - lowest) / (highest + NOISE_ENERGY))
     nearness = texture * np.square(part / (highest + 1e-12))
-    worthwhile = WORTHWHILE * float(texture.sum())
+    worthwhile = WORTHWHILE * max(float(texture.sum()), 0.5 * texture.size)
     best = list(expected or [])[:MOST_FRAMES]
     covered = nearness[best].max(axis=0) if best else np.zeros(nearness.shape[1], np.float32)
     while len(best) < min(count, MOST_FRAMES):
         gained = np.maximum(nearness - covered, 0).sum(axis=1)
         gained[best] = -1
         following = int(np.argmax(gained))
-        if len(best) >= 2 and gained[following] < worthwhile:
+        if len(best) >= 2 and gained[following] <= worthwhile:
             break
         best.append(following)
         covered = np.maximum(covered, nearness[following])

@@ -155,8 +155,9 @@ def _project_ground(stage: Stage, ground: Picture) -> Picture:
         matrix = scale @ _ground_matrix(stage, resolution, origin)
         size = (stage.shape[1], stage.shape[0])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        # Not mirrored: points near the horizon lie so far away that folding them back step by step takes minutes.
         seen += weight[..., None] * cv2.warpPerspective(
-            copy, matrix, size, flags=flags, borderMode=cv2.BORDER_REFLECT_101
+            copy, matrix, size, flags=flags, borderMode=cv2.BORDER_REPLICATE
         )
     return seen
 
