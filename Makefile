@@ -13,7 +13,7 @@ demo: $(STAMPS)/core
 	$(BIN)/allfocus demo --output demo --overwrite
 
 test: lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8
 
 lint: $(STAMPS)/all
 	$(BIN)/ruff check --quiet
@@ -26,6 +26,7 @@ benchmark: $(STAMPS)/all
 	$(BIN)/python benchmarks/fuzz_decoders.py
 	$(BIN)/python benchmarks/alignment_accuracy.py
 	$(BIN)/python benchmarks/large_stacks.py reports/large
+	$(BIN)/allfocus benchmark -o reports/benchmark
 	$(BIN)/python benchmarks/results.py
 
 clean:

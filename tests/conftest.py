@@ -1,6 +1,7 @@
 """What all tests share: where the reference data lies, how the command is run, and small stacks to run it on."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # Shared machines are slow at random: a time limit per example would fail for reasons that are not in the code.
 settings.register_profile("allfocus", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("allfocus")
+
+# A job in the background ignores Ctrl-C and so would every program it starts, those that are to be interrupted included.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RunCommand = Callable[..., subprocess.CompletedProcess[str]]
 

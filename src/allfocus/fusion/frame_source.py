@@ -23,7 +23,7 @@ def decision_scale(height: int, width: int) -> int:
     """Returns by how much a picture of this size is reduced before focus is decided: 1 or 2.
 
     Example:
-        >>> decision_scale(1000, 1500), decision_scale(4000, 6000)
+        >>> decision_scale(800, 1200), decision_scale(4000, 6000)
         (1, 2)
     """
     return 1 if height * width <= LARGEST_FULL_SCALE else 2

@@ -119,9 +119,9 @@ def test_weights_of_windows_in_rows_and_columns_add_up_to_one_too(scale):
 
 
 def test_a_window_hardly_counts_where_its_reach_ends_beside_a_neighbour_and_fully_at_the_edge_of_the_picture():
-    first, last = cut_windows(100, 500)
-    np.testing.assert_allclose(fade(first.columns, 500, 1)[[0, 100, -1]], [1, 1, 0.5 / (2 * RAMP)], atol=1e-6)
-    np.testing.assert_allclose(fade(last.columns, 500, 1)[[0, -100, -1]], [0.5 / (2 * RAMP), 1, 1], atol=1e-6)
+    first, last = cut_windows(100, 480)
+    np.testing.assert_allclose(fade(first.columns, 480, 1)[[0, 100, -1]], [1, 1, 0.5 / (2 * RAMP)], atol=1e-6)
+    np.testing.assert_allclose(fade(last.columns, 480, 1)[[0, -100, -1]], [0.5 / (2 * RAMP), 1, 1], atol=1e-6)
 
 
 # What the context says under a window
@@ -142,7 +142,7 @@ def test_the_part_under_a_window_is_never_empty():
 
 
 def test_averages_under_windows_are_means_over_equal_parts():
-    """288 pixels are five parts at the coarsest of settling; on a picture that is not reduced the means are plain."""
+    """272 pixels are five parts at the coarsest of settling; on a picture that is not reduced the means are plain."""
     context = np.random.default_rng(0).random((3, 320, 640), dtype=np.float32)
     cut = cut_windows(320, 640)
     under = average_under(context, cut, 320, 640)
@@ -150,8 +150,8 @@ def test_averages_under_windows_are_means_over_equal_parts():
     assert under.dtype == np.float32
     for window, own in zip(cut, under, strict=True):
         seen = context[(slice(None), *window.area)]
-        # Parts of 57.6 pixels: repeated five times, pixels fall into parts of 288 of these.
-        fine = seen.repeat(5, axis=1).repeat(5, axis=2).reshape(3, 5, 288, 5, 288)
+        # Parts of 54.4 pixels: repeated five times, pixels fall into parts of 272 of these.
+        fine = seen.repeat(5, axis=1).repeat(5, axis=2).reshape(3, 5, 272, 5, 272)
         np.testing.assert_allclose(own, fine.mean(axis=(2, 4)), atol=1e-5)
 
 
@@ -162,7 +162,7 @@ def test_averages_of_a_slope_are_right_at_any_reduction(size):
     for window, own in zip(
         cut_windows(720, 1120), average_under(context, cut_windows(720, 1120), 720, 1120), strict=True
     ):
-        expected = (np.arange(5) + 0.5) / 5 * 288 + window.rows.first
+        expected = (np.arange(5) + 0.5) / 5 * 272 + window.rows.first
         np.testing.assert_allclose(own[0, :, 0], expected / 720, atol=0.6 / size[0])
         np.testing.assert_allclose(own[0], np.broadcast_to(own[0, :, :1], own[0].shape), atol=1e-6)
 
