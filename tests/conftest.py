@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("allfocus", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("allfocus")
 
-# A job in the background ignores Ctrl-C and so would every program it starts, those that are to be interrupted included.
+# A job in the background ignores Ctrl-C, and so would every program it starts, those to be interrupted included.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
