@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -178,6 +179,9 @@ class PlaneSource:
         self._tiles: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
         self._held = 0
         self._arrays: dict[int, Any] = {}
+        self._stores: list[Any] = []
+        # Files stay open as long as the reader lives, and no longer.
+        weakref.finalize(self, _close_all, self._stores)
         # Workers of somebody else's cluster may have several threads.
         self._lock = threading.RLock()
 
@@ -293,5 +297,11 @@ class PlaneSource:
 
             path, page = self.planes.pages[index]
             store = tifffile.imread(path, aszarr=True, key=page)
+            self._stores.append(store)
             self._arrays[index] = require_zarr().open_array(store, mode="r")
         return self._arrays[index]
+
+
+def _close_all(stores: list[Any]) -> None:
+    for store in stores:
+        store.close()
