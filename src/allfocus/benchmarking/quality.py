@@ -2,8 +2,10 @@
 
 A tool that aligns crops the picture and keeps the grid of a frame of its choice. So the result is registered to the
 truth before it is scored: a coarse shift by matching the middle of the picture, then an affine transform by OpenCV's
-enhanced correlation on the picture reduced to 2048 pixels. Where this is a whole-pixel shift (a crop), nothing is
-resampled; otherwise the truth is resampled (Lanczos) onto the grid of the result. A rim of 16 pixels is left out.
+enhanced correlation on the picture reduced to 2048 pixels and, for the truth that fits best, at full size. The truth is
+resampled (Lanczos) onto the grid of the result, or only cropped by the nearest whole-pixel shift, whichever fits
+better: a tool that kept the grid of a frame is not charged for errors of this registration. A rim of 16 pixels is left
+out.
 This is the registration of OpenCV, not that of this package, so that our own errors of alignment are counted.
 """
 
@@ -25,8 +27,6 @@ Pixels = NDArray[np.float32]
 
 RIM = 16
 """Pixels along the border that are not scored after a registration."""
-WHOLE_PIXEL = 0.05
-"""A transform that moves no corner further than this, in pixels, from a whole-pixel shift counts as one."""
 _LARGEST_SIDE = 2048
 _MATCHED_SIDE = 1024
 
@@ -58,12 +58,20 @@ def score_result(path: Path, stack: RenderedStack) -> Quality:
     truths = [_grey(truth) for truth in stack.truths]
     if not stack.recipe.moved and result.shape == truths[0].shape:
         return _scores(result, truths[0], 1.0, "none")
-    scored = [register_and_score(result, truth) for truth in truths]
-    return max(scored, key=lambda quality: quality.psnr)
+    scored = [register_and_score(result, truth, largest_side=_LARGEST_SIDE) for truth in truths]
+    best = max(range(len(truths)), key=lambda place: scored[place].psnr)
+    if max(result.shape) <= _LARGEST_SIDE:
+        return scored[best]
+    return max(scored[best], register_and_score(result, truths[best]), key=lambda quality: quality.psnr)
 
 
-def register_and_score(result: Pixels, truth: Pixels) -> Quality:
+def register_and_score(result: Pixels, truth: Pixels, *, largest_side: int | None = None) -> Quality:
     """Return the scores of a grey result (H, W) on the area it shares with a grey truth, both 0..1.
+
+    Args:
+        result: A fused picture.
+        truth: What it should show, on a grid of its own.
+        largest_side: Pictures are reduced to this for the registration; by default they are not.
 
     Example:
         >>> truth = cv2.GaussianBlur(np.random.default_rng(1).random((300, 400), dtype=np.float32), (0, 0), 2)
@@ -71,22 +79,20 @@ def register_and_score(result: Pixels, truth: Pixels) -> Quality:
         >>> quality.registration, quality.psnr
         ('crop', inf)
     """
-    matrix = _to_truth(result, truth)
+    matrix = _to_truth(result, truth, largest_side or max(result.shape))
     height, width = result.shape
-    shift = np.rint(_corners(matrix, height, width)[0]).astype(int)
+    middle = np.array([(width - 1) / 2, (height - 1) / 2, 1])
+    shift = np.rint(matrix @ middle - middle[:2]).astype(int)
     whole = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
-    apart = np.abs(_corners(matrix, height, width) - _corners(whole, height, width)).max()
-    kind = "crop" if apart < WHOLE_PIXEL else "affine"
-    if kind == "crop":
-        matrix = whole
+    rows, columns = _shared(whole, result.shape, truth.shape)
+    there = truth[rows.start + shift[1] : rows.stop + shift[1], columns.start + shift[0] : columns.stop + shift[0]]
+    cropped = _scores(result[rows, columns], there, result[rows, columns].size / result.size, "crop")
     rows, columns = _shared(matrix, result.shape, truth.shape)
-    if kind == "crop":
-        there = truth[rows.start + shift[1] : rows.stop + shift[1], columns.start + shift[0] : columns.stop + shift[0]]
-    else:
-        flags = cv2.INTER_LANCZOS4 | cv2.WARP_INVERSE_MAP
-        there = np.asarray(cv2.warpAffine(truth, matrix, (width, height), flags=flags), np.float32)[rows, columns]
+    flags = cv2.INTER_LANCZOS4 | cv2.WARP_INVERSE_MAP
+    there = np.asarray(cv2.warpAffine(truth, matrix, (width, height), flags=flags), np.float32)[rows, columns]
     here = result[rows, columns]
-    return _scores(here, np.clip(there, 0, 1), here.size / result.size, kind)
+    moved = _scores(here, np.clip(there, 0, 1), here.size / result.size, "affine")
+    return max(cropped, moved, key=lambda quality: quality.psnr)
 
 
 def _grey(path: Path) -> Pixels:
@@ -99,15 +105,17 @@ def _scores(result: Pixels, truth: Pixels, share: float, kind: str) -> Quality:
     return Quality(round(psnr, 3), round(structural_similarity_index(result, truth), 5), round(share, 4), kind)
 
 
-def _to_truth(result: Pixels, truth: Pixels) -> NDArray[np.float64]:
+def _to_truth(result: Pixels, truth: Pixels, largest_side: int) -> NDArray[np.float64]:
     """Return the 2 x 3 matrix from points (x, y) of the result to those of the truth."""
     matrix = np.eye(2, 3)
     matrix[:, 2] = _coarse_shift(result, truth)
-    for side in (_MATCHED_SIDE, _LARGEST_SIDE):
+    for side in sorted({_MATCHED_SIDE, _LARGEST_SIDE, largest_side}):
+        if side > largest_side:
+            break
         scale = min(1.0, side / max(result.shape))
         small, target = _reduce(result, scale), _reduce(truth, scale)
         guess = _rescale(matrix, scale).astype(np.float32)
-        stop = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 60, 1e-6)
+        stop = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 60 if side <= _LARGEST_SIDE else 10, 1e-6)
         try:
             # OpenCV looks for the transform from the template (the result) to the picture (the truth).
             _, found = cv2.findTransformECC(small, target, guess, cv2.MOTION_AFFINE, stop)

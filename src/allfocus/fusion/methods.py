@@ -69,9 +69,9 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             "ips",
-            "our network: selects every band of every pixel from any number of frames",
+            "our network: selects each pixel from any number of frames",
             "Inter-image pixel shuffling (Lin, Ma, Wang 2025), extended",
-            "decides at a reduced scale when frames times pixels exceed 24 million",
+            "pictures above 1.2 megapixels are decided at half scale",
             linear=True,
             function="learned:fuse_ips",
         ),
