@@ -6,7 +6,7 @@ PHOTOS is the folder of training photos, of which only the held-out ones are use
 photos (each kind that training knows) and over rendered scenes (two seeds that nothing else uses), and the means of the
 field's six no-reference metrics over the samples of photos. The best is marked by the mean of the standardised columns:
 PSNR and the six metrics weigh half each, because they pull in different directions (PSNR likes soft weights, mutual
-information copies of pixels). Several weights are compared in the same way.
+information copies of pixels); the best by PSNR alone is marked too. Several weights are compared in the same way.
 """
 
 import argparse
@@ -92,6 +92,7 @@ def report(found: list[tuple[str, str, dict[tuple[float, float], dict[str, float
     print("| sharpness | noise | " + " | ".join(columns) + " | overall |\n" + "|---" * (len(columns) + 3) + "|")
     for place, (sharpness, noise) in enumerate(settings):
         mark = " **best**" if place == int(np.argmax(overall)) else ""
+        mark += " best by PSNR alone" if place == int(np.argmax(fidelity)) else ""
         values = " | ".join(f"{values[place]:.4f}" for values in columns.values())
         print(f"| {sharpness:g} | {noise:g} | {values} | {overall[place]:+.2f}{mark} |")
 
