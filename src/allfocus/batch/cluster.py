@@ -75,6 +75,7 @@ class Cluster:
         self._client: Any = None
         self._tasks: dict[Any, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
         self._futures: dict[Any, Any] = {}
+        self._outcomes: dict[Any, Any] = {}
         self._suspects: list[Any] = []
         self._tried_alone: set[Any] = set()
         self._submitted = 0
@@ -186,13 +187,23 @@ class Cluster:
         """
         deadline = time.monotonic() + seconds
         while True:
-            found = self._finished()
-            if found or not self._tasks or time.monotonic() >= deadline:
-                return found
+            self._gather()
+            self._give_again()
+            if self._outcomes or not self._tasks or time.monotonic() >= deadline:
+                return self._hand_over()
             time.sleep(min(0.05, seconds))
 
-    def _finished(self) -> dict[Any, Any]:
-        outcomes: dict[Any, Any] = {}
+    def collect_finished(self) -> dict[Any, Any]:
+        """The outcomes that have come in, at once, with nothing given to the cluster again: for a run that ends."""
+        self._gather()
+        return self._hand_over()
+
+    def _hand_over(self) -> dict[Any, Any]:
+        outcomes, self._outcomes = self._outcomes, {}
+        return outcomes
+
+    def _gather(self) -> None:
+        # Each outcome is kept at once: an interruption while the next one comes over must not lose it.
         for key, future in list(self._futures.items()):
             status = future.status
             if status == "pending":
@@ -202,8 +213,11 @@ class Cluster:
             if isinstance(outcome, Lost) and outcome.worker_died and key not in self._tried_alone:
                 self._suspects.append(key)
             elif outcome is not None:
-                outcomes[key] = outcome
+                self._outcomes[key] = outcome
                 del self._tasks[key]
+
+    def _give_again(self) -> None:
+        """Gives what was lost to the cluster again, which is found or filled up first."""
         if self._client is None or self._client.status != "running":
             self._reconnect()
         if self._local is not None and len(self._local.workers) < self._workers:
@@ -216,7 +230,6 @@ class Cluster:
             key = self._suspects.pop(0)
             self._tried_alone.add(key)
             self._give(key)
-        return outcomes
 
     def _reconnect(self) -> None:
         self._drop_client(cancel=False)

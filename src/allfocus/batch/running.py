@@ -164,10 +164,14 @@ def fuse_stacks(
                 batch.plan(stacks)
             if watch or batch.tasks:
                 with Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster:
-                    if watch:
-                        batch.watch(cluster, look, settle=settle, stop_after=stop_after)
-                    else:
-                        batch.fuse_all(cluster)
+                    try:
+                        if watch:
+                            batch.watch(cluster, look, settle=settle, stop_after=stop_after)
+                        else:
+                            batch.fuse_all(cluster)
+                    except KeyboardInterrupt:
+                        batch.take(cluster.collect_finished())
+                        raise
             batch.tell(None)
         finally:
             batch.write_summary()
@@ -250,7 +254,7 @@ class _Batch:
         for name, task in self.tasks.items():
             cluster.submit(name, fuse_stack, task)
         while cluster.waiting:
-            self._take(cluster.collect(0.25))
+            self.take(cluster.collect(0.25))
             self.tell(cluster)
 
     def watch(
@@ -269,7 +273,7 @@ class _Batch:
                     if stack.name in self.tasks:
                         cluster.submit(stack.name, fuse_stack, self.tasks[stack.name])
             outcomes = cluster.collect(pause)
-            self._take(outcomes)
+            self.take(outcomes)
             self.tell(cluster)
             now = time.monotonic()
             if ready or outcomes or cluster.waiting or settled.unsettled:
@@ -282,7 +286,8 @@ class _Batch:
             if not cluster.waiting:
                 time.sleep(pause)
 
-    def _take(self, outcomes: dict[str, StackRecord | Lost]) -> None:
+    def take(self, outcomes: dict[str, StackRecord | Lost]) -> None:
+        """Writes down what has come back from the cluster."""
         rows = []
         for name, outcome in outcomes.items():
             task = self.tasks.pop(name)
