@@ -20,7 +20,7 @@ _VALIDATION_SEED = 1 << 61
 def validate(network: nn.Module, bank: PhotoBank, recipe: Recipe) -> dict[str, float]:
     """Returns the mean peak signal-to-noise ratio in dB of each kind of sample the recipe has, on fixed samples."""
     figures = {}
-    for name, shuffle in _validation_recipes(recipe.shuffle).items():
+    for name, shuffle in validation_recipes(recipe.shuffle).items():
         batch = _draw_fixed(bank, shuffle, recipe.log.validation_samples, recipe.data.crop)
         fused = fuse_batch(network, batch)
         error = ((fused - batch.target) ** 2).mean((1, 2, 3))
@@ -40,7 +40,7 @@ def fuse_batch(network: nn.Module, batch: Batch) -> Tensor:
 def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Path) -> None:
     """Writes a PNG with one row per kind of sample: the sources, the fused picture, the target."""
     rows = []
-    for shuffle in _validation_recipes(recipe.shuffle).values():
+    for shuffle in validation_recipes(recipe.shuffle).values():
         batch = _draw_fixed(bank, shuffle, 1, recipe.data.crop)
         fused = fuse_batch(network, batch)
         rows.append(torch.cat([*batch.frames[0], fused[0], batch.target[0]], dim=2))
@@ -54,7 +54,8 @@ def _draw_fixed(bank: PhotoBank, shuffle: ShuffleRecipe, samples: int, crop: int
     return draw_batch(bank, shuffle, batch=samples, crop=crop, sources=shuffle.sources[0], generator=generator)
 
 
-def _validation_recipes(shuffle: ShuffleRecipe) -> dict[str, ShuffleRecipe]:
+def validation_recipes(shuffle: ShuffleRecipe) -> dict[str, ShuffleRecipe]:
+    """Returns a recipe for each kind of sample alone, by name."""
     sources = (shuffle.sources[0],)
     if shuffle.mask != "multi-scale":
         return {"shuffled": dataclasses.replace(shuffle, sources=sources)}
