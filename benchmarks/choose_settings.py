@@ -79,7 +79,7 @@ def judge(session, frames, truth) -> dict[tuple[float, float], float]:
         blending.EVIDENCE_NOISE = noise / 255
         settled = blending.settle_logits(logits, blending.differing_evidence(frames))
         for sharpness in SHARPNESS:
-            image = blending.blend_frames(frames, blending.selection_weights(settled, sharpness=sharpness))
+            image = blending.blend_frames(frames, blending.selection_weights([sharpness * own for own in settled]))
             found[sharpness, noise] = float(-10 * np.log10(max(np.mean((image - truth) ** 2), 1e-10)))
     return found
 

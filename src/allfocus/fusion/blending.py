@@ -31,6 +31,8 @@ SETTLING_LEVELS = 6
 """Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
 PRIOR_WEIGHT = np.float32(0.02)
 """Evidence that a prior counts as: what two pixels in a hundred can tell is as much."""
+NEGLIGIBLE = np.float32(0.01)
+"""A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
 LARGEST_MARGIN = 12.0
 """Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
 
@@ -100,16 +102,23 @@ def settle_logits(
     return settled
 
 
-def selection_weights(logits: Sequence[NDArray[np.float32]], *, sharpness: float) -> list[NDArray[np.float32]]:
-    """Returns the weight (H, W) of each source: the softmax over the sources of `sharpness` times the logits.
+def selection_weights(logits: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+    """Returns the weight (H, W) of each source: the softmax of the logits over the sources, without what is negligible.
+
+    These are the probabilities that the network was trained to give. Where one source is all but certain it weighs 1,
+    so that its pixels are copied as they are.
 
     Example:
-        >>> first, second = selection_weights([np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)], sharpness=1)
-        >>> round(float(second[0, 0]), 4), float((first + second)[0, 0])
-        (0.7311, 1.0)
+        >>> first, second = selection_weights([np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)])
+        >>> round(float(second[0, 0]), 3), float((first + second)[0, 0])
+        (0.734, 1.0)
+        >>> first, second = selection_weights([np.zeros((1, 1), np.float32), np.full((1, 1), 9, np.float32)])
+        >>> float(first[0, 0]), float(second[0, 0])
+        (0.0, 1.0)
     """
     highest = functools.reduce(np.maximum, logits)
-    weights = [np.exp(np.float32(sharpness) * (own - highest)) for own in logits]
+    # Taken off and not cut off: a weight that fades has no step.
+    weights = [np.maximum(np.exp(own - highest) - NEGLIGIBLE, 0) for own in logits]
     total = weights[0].copy()
     for own in weights[1:]:
         total += own

@@ -174,7 +174,8 @@ def settings() -> gpu_fusion.Settings:
         settling_levels=blending.SETTLING_LEVELS,
         prior_weight=float(blending.PRIOR_WEIGHT),
         largest_margin=blending.LARGEST_MARGIN,
-        sharpness=learned.SHARPNESS,
+        negligible=float(blending.NEGLIGIBLE),
+        decisiveness=learned.DECISIVENESS,
         never=float(learned.NEVER),
     )
 

@@ -43,16 +43,14 @@ from allfocus.fusion.windows import (
 )
 from allfocus.images.tiling import FrameSpool, Mask
 
-SHARPNESS = 8.0
-"""The network's confidence is taken to this power: pixels are copied from one source unless the choice is even."""
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
+DECISIVENESS = 8.0
+"""Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
 LARGEST_WHOLE = 3_200_000
 """Pixels times frames up to which the network sees the stack as a whole: about 800 MB at 250 bytes each."""
 CONTEXT_PIXELS = 2_000_000
 """Pixels times frames at which a larger stack is seen for its context."""
-NEGLIGIBLE = 1e-3
-"""A frame that weighs no more than this anywhere in a window is not read at full scale."""
 EXPECTED_SHARE = 0.02
 """A frame that wins in this share of a window by the context alone is looked at there."""
 MOST_WORKERS = 8
@@ -292,16 +290,18 @@ def _fuse_window(
     logits = [own + plan.lean * place for own, place in zip(logits, positions, strict=True)]
     grown, trim = _reach_inside(window, plan)
     confidence = _lead(logits) * evidence
+    if plan.lean:
+        logits = [np.float32(DECISIVENESS) * own for own in logits]
     full = at_full_scale(window.reach, plan)
     masks = [source.read_valid(index, full) for index in chosen]
     whole = all(mask is None or mask.all() for mask in masks)
     if whole:
-        needed = _needed(selection_weights([own[grown] for own in logits], sharpness=SHARPNESS))
+        needed = _needed(selection_weights([own[grown] for own in logits]))
         logits, chosen, positions = [logits[k] for k in needed], [chosen[k] for k in needed], positions[needed]
     large = [enlarge(own[grown], plan.scale)[trim] for own in logits]
     if not whole:
         large = [own if mask is None else np.where(mask, own, NEVER) for own, mask in zip(large, masks, strict=True)]
-    weights = selection_weights(large, sharpness=SHARPNESS)
+    weights = selection_weights(large)
     image = blend_frames((source.read(index, full) for index in chosen), weights, curve=curve)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
     decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
@@ -331,12 +331,12 @@ def at_full_scale(area: Area, plan: Plan) -> Area:
 
 def _needed(weights: Sequence[NDArray[np.float32]]) -> list[int]:
     """Returns the places of the frames that weigh something somewhere."""
-    return [place for place, weight in enumerate(weights) if float(weight.max()) > NEGLIGIBLE]
+    return [place for place, weight in enumerate(weights) if bool(weight.any())]
 
 
 def _lead(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Returns by how much the network's probability of the best source exceeds that of the next (H, W)."""
-    ranked = np.sort(np.stack(selection_weights(logits, sharpness=1.0)), axis=0)
+    ranked = np.sort(np.stack(selection_weights(logits)), axis=0)
     return np.asarray(ranked[-1] - ranked[-2], np.float32)
 
 

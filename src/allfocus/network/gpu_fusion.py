@@ -24,7 +24,8 @@ class Settings:
     settling_levels: int
     prior_weight: float
     largest_margin: float
-    sharpness: float
+    negligible: float
+    decisiveness: float
     never: float
 
 
@@ -123,9 +124,10 @@ def fuse_windows(
     done, total = 0, sum(len(batch.tasks) for batch in batches)
     for batch in batches:
         logits, lead = _decide(reduced, network, batch, settings, prior, lean / max(1, count - 1))
+        logits = logits if lean == 0 else settings.decisiveness * logits
         large = logits if scale == 1 else functional.interpolate(logits, scale_factor=float(scale), mode="bilinear")
         lead = lead if scale == 1 else functional.interpolate(lead, scale_factor=float(scale), mode="bilinear")
-        weights = (settings.sharpness * large).softmax(dim=1) if valid is None else None
+        weights = selection_weights(large, settings) if valid is None else None
         for number, (task, fading) in enumerate(zip(batch.tasks, batch.fading, strict=True)):
             rows, columns = task.inside
             if weights is not None:
@@ -134,7 +136,7 @@ def fuse_windows(
                 assert valid is not None
                 missing = ~_pick(valid, task.target, batch.chosen[number])
                 own = large[number, :, rows, columns].masked_fill(missing, settings.never)
-                own = (settings.sharpness * own).softmax(dim=0)
+                own = selection_weights(own[None], settings)[0]
             confidence[task.target].addcmul_(lead[number, 0, rows, columns], fading)
             if len(task.chosen) == count:
                 shares[:, task.target[0], task.target[1]].addcmul_(own, fading)
@@ -149,6 +151,12 @@ def fuse_windows(
     return picture, shares.argmax(dim=0).to(torch.int16), depth, confidence
 
 
+def selection_weights(logits: Tensor, settings: Settings) -> Tensor:
+    """Returns the weights (windows, frames, H, W) of logits of that shape."""
+    weights = (logits - logits.amax(dim=1, keepdim=True)).exp().sub(settings.negligible).clamp(min=0)
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
 def _decide(
     reduced: Tensor, network: nn.Module, batch: Batch, settings: Settings, prior: Tensor | None, lean: float
 ) -> tuple[Tensor, Tensor]:
@@ -161,7 +169,7 @@ def _decide(
         known = known - known.amax(dim=1, keepdim=True)
     logits = settle_logits(run_padded(network, parts), evidence, known, settings)
     logits = logits + lean * batch.chosen[:, :, None, None]
-    likely = logits.softmax(dim=1)
+    likely = selection_weights(logits, settings)
     best, place = likely.max(dim=1, keepdim=True)
     following = likely.scatter(1, place, -1.0).amax(dim=1, keepdim=True)
     return logits, (best - following) * evidence[:, None]
