@@ -1,9 +1,10 @@
 """A batch of many stacks: scaling from 1 to 2 workers, the cost of a second run, and what losing machines costs.
 
-Run: python benchmarks/batch_stacks.py FOLDER [--stacks 200] [--size 160x120] [--frames 3]
+Run: python benchmarks/batch_stacks.py FOLDER [--stacks 200] [--size 160x120] [--frames 3] [--namespaces]
 Renders the stacks into FOLDER and runs `allfocus batch` on them with 1 and with 2 local workers (all from nothing),
 once more on what is done, and, on `dask scheduler` and two `dask worker` processes in folders of their own, with one
 worker killed (SIGKILL) and then the scheduler restarted in the middle. Checks every result and prints one JSON object.
+With --namespaces (Linux, as root) each worker has a network of its own, with a cable to the scheduler and nothing else.
 """
 
 import argparse
@@ -53,12 +54,42 @@ def run_command(stacks: Path, output: Path, workers: int) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began, "processor_seconds": usage.ru_utime + usage.ru_stime}
 
 
-class Machines:
-    """A scheduler and workers as processes with working folders of their own."""
+class Networks:
+    """A network for each of two workers (Linux network namespaces), joined to this machine by a bridge."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        _ip("link add allfocus0 type bridge", "addr add 10.77.0.1/24 dev allfocus0", "link set allfocus0 up")
+        for number in (2, 3):
+            inside = f"netns exec allfocus{number} ip"
+            _ip(
+                f"netns add allfocus{number}",
+                f"link add afcable{number} type veth peer name afsocket{number}",
+                f"link set afcable{number} master allfocus0 up",
+                f"link set afsocket{number} netns allfocus{number}",
+                f"{inside} addr add 10.77.0.{number}/24 dev afsocket{number}",
+                f"{inside} link set afsocket{number} up",
+                f"{inside} link set lo up",
+            )
+
+    def close(self) -> None:
+        """Takes them down, with their cables."""
+        _ip("netns del allfocus2", "netns del allfocus3", "link del allfocus0")
+
+
+def _ip(*commands: str) -> None:
+    for command in commands:
+        subprocess.run(["ip", *command.split()], check=True)
+
+
+class Machines:
+    """A scheduler and workers as processes with working folders of their own, and networks of their own if asked."""
+
+    def __init__(self, folder: Path, *, namespaces: bool) -> None:
+        self.host = "10.77.0.1" if namespaces else "127.0.0.1"
+        self.namespaces = namespaces
+        self._networks = Networks() if namespaces else None
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((self.host, 0))
             self.port = int(probe.getsockname()[1])
         self.folder = folder
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -68,34 +99,40 @@ class Machines:
     @property
     def address(self) -> str:
         """Of the scheduler."""
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"tcp://{self.host}:{self.port}"
 
-    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start(self, *arguments: str, network: int | None = None) -> "subprocess.Popen[bytes]":
         own = self.folder / f"machine_{time.monotonic_ns()}"
         own.mkdir(parents=True)
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen([sys.executable, "-m", "dask", *arguments], cwd=own, env=ENVIRONMENT, **quiet)
+        place = [] if network is None else ["ip", "netns", "exec", f"allfocus{network}"]  # becomes the worker itself
+        command = [*place, sys.executable, "-m", "dask", *arguments]
+        return subprocess.Popen(command, cwd=own, env=ENVIRONMENT, **quiet)
 
     def start_scheduler(self) -> "subprocess.Popen[bytes]":
         """The process of a new scheduler at the same address."""
         return self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", "127.0.0.1:0"
+            "scheduler", "--host", self.host, "--port", str(self.port), "--dashboard-address", "127.0.0.1:0"
         )
 
     def add_workers(self, count: int) -> None:
         """Starts workers."""
         for _ in range(count):
-            self.workers.append(
-                self._start(
-                    "worker", self.address, "--nthreads", "1", "--no-nanny", "--dashboard-address", "127.0.0.1:0"
-                )
-            )
+            options = ("--nthreads", "1", "--no-nanny", "--dashboard-address", "127.0.0.1:0")
+            network = (3 if self.workers else 2) if self.namespaces else None
+            self.workers.append(self._start("worker", self.address, *options, network=network))
 
     def stop(self, *processes: "subprocess.Popen[bytes]") -> None:
         """Kills processes, as a power cut would."""
         for process in processes:
             process.send_signal(signal.SIGKILL)
             process.wait()
+
+    def close(self) -> None:
+        """Ends everything."""
+        self.stop(self.scheduler, *self.workers)
+        if self._networks:
+            self._networks.close()
 
     def restart(self) -> None:
         """Kills everything and starts it again at the same address."""
@@ -105,8 +142,10 @@ class Machines:
         self.add_workers(2)
 
 
-def run_with_losses(stacks: Path, output: Path, folder: Path, count: int) -> tuple[BatchResult, dict[str, object]]:
-    machines = Machines(folder)
+def run_with_losses(
+    stacks: Path, output: Path, folder: Path, count: int, *, namespaces: bool
+) -> tuple[BatchResult, dict[str, object]]:
+    machines = Machines(folder, namespaces=namespaces)
     events: dict[str, object] = {}
 
     def lose(state: BatchProgress) -> None:
@@ -122,8 +161,14 @@ def run_with_losses(stacks: Path, output: Path, folder: Path, count: int) -> tup
     try:
         result = fuse_stacks(stacks, output, scheduler=machines.address, progress=lose)
     finally:
-        machines.stop(machines.scheduler, *machines.workers)
-    return result, {**events, "seconds": round(time.perf_counter() - began, 1)}
+        machines.close()
+    workers = len({row.worker for row in result.rows})
+    return result, {
+        **events,
+        "networks": namespaces,
+        "workers_that_fused": workers,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
 def check(result: BatchResult, expected: Path, count: int) -> dict[str, object]:
@@ -153,6 +198,7 @@ def main() -> None:
     parser.add_argument("--stacks", type=int, default=200)
     parser.add_argument("--frames", type=int, default=3)
     parser.add_argument("--size", default="160x120")
+    parser.add_argument("--namespaces", action="store_true")
     arguments = parser.parse_args()
     width, height = map(int, arguments.size.split("x"))
     stacks = arguments.folder / f"stacks_{arguments.stacks}"
@@ -163,7 +209,11 @@ def main() -> None:
     two = run_command(stacks, arguments.folder / "two", 2)
     again = run_command(stacks, arguments.folder / "two", 2)
     result, losses = run_with_losses(
-        stacks, arguments.folder / "losses", arguments.folder / "machines", arguments.stacks
+        stacks,
+        arguments.folder / "losses",
+        arguments.folder / "machines",
+        arguments.stacks,
+        namespaces=arguments.namespaces,
     )
     print(
         json.dumps(

@@ -2,8 +2,9 @@
 
 Run: python benchmarks/selection_limit.py EVAL_FOLDER [--dataset real-mff]
      python benchmarks/selection_limit.py FRAMES_FOLDER --truth TRUTH.png
-Prints mean PSNR and SSIM on grey of the oracle that decides pixel by pixel, and of those that must decide for whole
-windows of 3, 7 and 15 pixels.
+Prints mean PSNR and SSIM on grey of the oracle that decides pixel by pixel, of those that must decide for whole windows
+of 3, 7 and 15 pixels, and of those that decide for windows of 7 pixels in each band of a Laplacian pyramid on its own:
+whether a picture of one frame's fine detail and another's coarse could be better.
 """
 
 import argparse
@@ -14,10 +15,12 @@ import numpy as np
 
 from allfocus.datasets.catalogue import find_dataset
 from allfocus.images.reading import read_image
-from allfocus.metrics.catalogue import score
 from allfocus.metrics.grey_levels import as_grey_levels
+from allfocus.metrics.scoring import score
 
 SIDES = (1, 3, 7, 15)
+BANDS = (2, 4, 6)
+BAND_SIDE = 7
 
 
 def pairs(data: Path, dataset: str):
@@ -27,17 +30,44 @@ def pairs(data: Path, dataset: str):
         yield frames, truth
 
 
-def limits(frames, truth) -> list[list[float]]:
-    """Returns PSNR and SSIM of the oracle for each side of its window."""
+def limits(frames, truth) -> list[tuple[str, float, float]]:
+    """Returns what each oracle may do, with its PSNR and SSIM."""
+    pictures = {f"windows of {side}x{side}": pick(frames, truth, side) for side in SIDES}
+    for count in BANDS:
+        pyramids = zip(*(bands(picture, count) for picture in (*frames, truth)), strict=True)
+        picked = [pick(own[:-1], own[-1], BAND_SIDE) for own in pyramids]
+        pictures[f"{count} bands, windows of {BAND_SIDE}x{BAND_SIDE}"] = collapse(picked)
+    levels = [frame.astype(np.uint8) for frame in frames]
     found = []
-    errors = [(frame - truth) ** 2 for frame in frames]
-    for side in SIDES:
-        best = np.argmin([cv2.blur(error, (side, side)) for error in errors], axis=0)
-        picked = np.take_along_axis(np.stack(frames), best[None], axis=0)[0]
-        pictures = [level.astype(np.uint8) for level in (picked, *frames, truth)]
-        figures = score(pictures[0], pictures[1:-1], reference=pictures[-1], metrics=["PSNR", "SSIM"])
-        found.append([figures["PSNR"], figures["SSIM"]])
+    for name, picture in pictures.items():
+        rounded = np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+        figures = score(rounded, levels, reference=truth.astype(np.uint8), metrics=["PSNR", "SSIM"])
+        found.append((name, figures["PSNR"], figures["SSIM"]))
     return found
+
+
+def pick(frames, truth, side):
+    """Returns of each pixel that frame's value whose window is nearest to the truth."""
+    best = np.argmin([cv2.blur((frame - truth) ** 2, (side, side)) for frame in frames], axis=0)
+    return np.take_along_axis(np.stack(frames), best[None], axis=0)[0]
+
+
+def bands(picture, count):
+    """Returns a Laplacian pyramid of so many levels, the coarsest last."""
+    found = []
+    for _ in range(count - 1):
+        smaller = cv2.pyrDown(picture)
+        found.append(picture - cv2.pyrUp(smaller, dstsize=picture.shape[::-1]))
+        picture = smaller
+    return [*found, picture]
+
+
+def collapse(pyramid):
+    """Returns the picture of a Laplacian pyramid."""
+    picture = pyramid[-1]
+    for band in reversed(pyramid[:-1]):
+        picture = cv2.pyrUp(picture, dstsize=band.shape[::-1]) + band
+    return picture
 
 
 def main() -> None:
@@ -53,9 +83,10 @@ def main() -> None:
     else:
         stacks = pairs(arguments.data, arguments.dataset)
     name = arguments.data.parent.name if arguments.truth else arguments.dataset
-    found = np.array([limits(*stack) for stack in stacks])
-    for side, (psnr, ssim) in zip(SIDES, found.mean(axis=0), strict=True):
-        print(f"{name}, {len(found)} pictures, windows of {side}x{side}: PSNR {psnr:.2f}, SSIM {ssim:.4f}")
+    found = [limits(*stack) for stack in stacks]
+    for rows in zip(*found, strict=True):
+        psnr, ssim = np.mean([row[1:] for row in rows], axis=0)
+        print(f"{name}, {len(found)} pictures, {rows[0][0]}: PSNR {psnr:.2f}, SSIM {ssim:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Batches as users run them: everything fused once, whatever dies on the way; nothing done twice."""
 
+import contextlib
 import csv
 import json
 import os
@@ -44,11 +45,52 @@ def make_stacks(folder: Path, count: int, *, side: int = 48) -> Path:
     return folder
 
 
-def make_long_stack(folder: Path, *, frames: int = 400) -> None:
-    """A stack that takes seconds to fuse, of one picture under many names."""
-    make_stack(folder, seed=0, frames=1, side=512)
-    for number in range(1, frames):
-        os.link(folder / "frame_0.png", folder / f"frame_{number}.png")
+class Gate:
+    """Holds the worker that comes to a frame for as long as the test wants: a named pipe in place of the picture."""
+
+    def __init__(self, frame: Path) -> None:
+        self.frame = frame
+        self._picture = frame.parent.parent.parent / f"{frame.parent.name}_{frame.name}"
+        self._writer: int | None = None
+        frame.rename(self._picture)
+        os.mkfifo(frame)
+
+    def reader(self) -> int | None:
+        """The process that is held; None while there is none."""
+        if self._writer is None:
+            try:
+                self._writer = os.open(self.frame, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:  # nobody reads
+                return None
+        found: list[int] = []
+        wait_until(lambda: bool(found.extend(processes_with(self.frame)) or found))
+        return found[0]
+
+    def put_picture(self) -> None:
+        """Puts the picture in place for all who come now; who is held stays so."""
+        os.replace(self._picture, self.frame)
+
+
+def processes_with(path: Path) -> list[int]:
+    """The other processes that have a file open."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if entry.readlink() == path and int(entry.parts[2]) != os.getpid():
+                found.append(int(entry.parts[2]))
+    return found
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 200) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def fused_in(folder: Path) -> set[str]:
+    """The stacks that the manifest of a folder says are fused."""
+    return {name for name, record in read_manifest(folder).items() if record.status == "fused"}
 
 
 def state_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -90,21 +132,22 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
+        self.search = str(ROOT / "src")
         self.scheduler: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
-        self._started = 0
+        self.starts = 0
 
     @property
     def address(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
 
     def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        self._started += 1
-        own = self.folder / f"machine_{self._started}"
+        self.starts += 1
+        own = self.folder / f"machine_{self.starts}"
         (own / "tmp").mkdir(parents=True)
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": self.search,
             "TMPDIR": str(own / "tmp"),
             "OMP_NUM_THREADS": "1",
         }
@@ -121,6 +164,11 @@ class Processes:
         self.scheduler = self._start(
             "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", "127.0.0.1:0"
         )
+
+    def scheduler_answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5):
+            return True
+        return False
 
     def start_worker(self) -> None:
         self.workers.append(
@@ -142,6 +190,7 @@ def running_processes(folder: Path, workers: int) -> Iterator[Processes]:
     processes = Processes(folder)
     try:
         processes.start_scheduler()
+        wait_until(processes.scheduler_answers)
         for _ in range(workers):
             processes.start_worker()
         yield processes
@@ -239,50 +288,79 @@ def test_what_the_batch_did_not_make_or_was_edited_is_not_replaced(tmp_path, add
 
 
 def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path):
-    shots, count = make_stacks(tmp_path / "shots", 14, side=256), 14
+    shots, count = make_stacks(tmp_path / "shots", 8), 8
+    gate = Gate(shots / "stack_3/frame_1.png")
     killed: list[int] = []
 
-    def kill_one(state: BatchProgress) -> None:
-        for row in state.latest:
-            pid = int(row.worker.rpartition(":")[2])
-            if not killed and state.waiting > 4 and pid != os.getpid():
-                killed.append(pid)
-                os.kill(pid, signal.SIGKILL)
+    def kill_the_reader(state: BatchProgress) -> None:
+        assert state.seconds < 300, "the stack of the killed worker was not given to another"
+        reader = None if killed else gate.reader()
+        if reader is not None:
+            gate.put_picture()
+            os.kill(reader, signal.SIGKILL)
+            killed.append(reader)
 
-    result = fuse_stacks(shots, tmp_path / "out", settings=QUICK, workers=2, progress=kill_one)
-    assert killed
+    result = fuse_stacks(shots, tmp_path / "out", settings=QUICK, workers=2, progress=kill_the_reader)
     check_everything_fused(shots, result, count)
-    assert len({row.worker for row in result.rows}) >= 2
+    assert result.rows[3].worker.rpartition(":")[2] != str(killed[0])
 
 
 def test_a_task_that_kills_its_workers_is_one_failure_and_takes_no_other_with_it():
     with Cluster(workers=1, memory_limit=10**9) as cluster:
-        cluster.submit("bad", _die)
+        cluster.submit("bad", eval, f"__import__('os').kill(__import__('os').getpid(), {int(signal.SIGKILL)})")
         cluster.submit("good", len, "four")
         outcomes: dict[str, object] = {}
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while cluster.waiting and time.monotonic() < deadline:
             outcomes |= cluster.collect(1.0)
     assert outcomes["good"] == 4
     assert "workers died" in outcomes["bad"].reason
 
 
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def test_a_local_worker_that_ended_for_good_is_replaced():
+    with Cluster(workers=1, memory_limit=10**9) as cluster:
+        (worker,) = cluster._local.workers.values()
+        cluster._local.sync(worker.close)
+        cluster.submit("good", len, "four")
+        outcomes: dict[str, object] = {}
+        wait_until(lambda: bool(outcomes.update(cluster.collect(1.0)) or outcomes))
+    assert outcomes == {"good": 4}
+
+
+def test_a_worker_without_allfocus_refuses_and_lives_on(tmp_path):
+    (tmp_path / "broken/allfocus").mkdir(parents=True)
+    (tmp_path / "broken/allfocus/__init__.py").write_text("raise ModuleNotFoundError('no allfocus here')")
+    shots = make_stacks(tmp_path / "shots", 2)
+    processes = Processes(tmp_path / "machines")
+    processes.search = str(tmp_path / "broken")
+    try:
+        processes.start_scheduler()
+        wait_until(processes.scheduler_answers)
+        processes.start_worker()
+        result = fuse_stacks(shots, tmp_path / "out", settings=QUICK, scheduler=processes.address)
+        assert processes.workers[0].poll() is None
+    finally:
+        processes.stop_all()
+    assert [row.error for row in result.failed] == [
+        "a worker cannot import allfocus (no allfocus here); install the same version everywhere"
+    ] * 2
 
 
 def test_workers_that_share_only_a_file_system_and_a_restarted_scheduler_fuse_everything(tmp_path):
-    shots, count = make_stacks(tmp_path / "shots", 16, side=256), 16
-    restarts: list[int] = []
-    hosts: set[str] = set()
+    shots, count = make_stacks(tmp_path / "shots", 10), 10
+    # Whatever the speed, these are not done when the scheduler goes.
+    gates = [Gate(shots / f"stack_{number}/frame_1.png") for number in range(6, count)]
+    before: set[str] = set()
+    after: set[str] = set()
 
     with running_processes(tmp_path / "machines", workers=2) as processes:
 
         def restart_in_the_middle(state: BatchProgress) -> None:
-            assert state.seconds < 150, "what the scheduler forgot was not given to it again"
-            hosts.update(row.worker for row in state.latest)
-            if state.fused >= 4 and state.waiting > 4 and not restarts:
-                restarts.append(state.fused)
+            assert state.seconds < 300, "what the scheduler forgot was not given to it again"
+            (before if processes.starts == 3 else after).update(row.worker for row in state.latest)
+            if processes.starts == 3 and state.fused and any(gate.reader() for gate in gates):
+                for gate in gates:
+                    gate.put_picture()
                 # All of it goes, as when a login node is booted; then it comes up again at the same address.
                 processes.stop_all()
                 processes.workers.clear()
@@ -295,12 +373,13 @@ def test_workers_that_share_only_a_file_system_and_a_restarted_scheduler_fuse_ev
             tmp_path / "out",
             settings=QUICK,
             scheduler=processes.address,
-            patience=60,
+            patience=200,
             progress=restart_in_the_middle,
         )
-    assert restarts
     check_everything_fused(shots, result, count)
-    assert len(hosts) >= 2
+    assert before
+    assert after
+    assert not before & after
 
 
 def test_a_scheduler_that_is_not_there_is_a_clear_error(tmp_path, run_command):
@@ -313,81 +392,144 @@ def test_a_scheduler_that_is_not_there_is_a_clear_error(tmp_path, run_command):
 
 
 def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
-    shots, out, count = make_stacks(tmp_path / "shots", 6), tmp_path / "out", 7
-    make_long_stack(shots / "stack_9")  # the last one, which is still being fused when the interruption comes
+    shots, out = make_stacks(tmp_path / "shots", 6), tmp_path / "out"
+    gate = Gate(shots / "stack_5/frame_1.png")  # the last one, which is still being fused when the interruption comes
+    finished = {f"stack_{number}" for number in range(5)}
     command = [sys.executable, "-m", "allfocus.cli", "batch", str(shots), "-o", str(out), "--workers", "1", *OPTIONS]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as running:
         try:
-            wait_until(lambda: len(list(out.glob("*.png"))) == count - 1, seconds=60)
-            time.sleep(0.2)  # for the last message to reach the scheduler; the manifest may not know of it yet
+            wait_until(lambda: fused_in(out) == finished and gate.reader() is not None)
             os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-            _, told = running.communicate(timeout=60)
+            _, told = running.communicate(timeout=200)
         finally:
             running.kill()
     assert running.returncode == 130
     assert told.strip().splitlines()[-1] == "allfocus: interrupted"
     assert "Traceback" not in told
-    finished = {name for name, record in read_manifest(out).items() if record.status == "fused"}
-    assert "stack_0" in finished
-    assert "stack_9" not in finished
-    for path in out.glob("*.png"):
-        read_image(path)  # whole, whether it was written down or not
+    assert fused_in(out) == finished
     assert not list(out.rglob("*.part"))
+    gate.put_picture()
     result = fuse_stacks(shots, out, settings=QUICK, workers=1)
     assert {row.stack for row in result.unchanged} == finished
-    assert len(result.fused) == count - len(finished)
+    assert [row.stack for row in result.fused] == ["stack_5"]
 
 
-def test_an_interruption_takes_what_the_workers_have_finished(tmp_path):
-    shots, out = make_stacks(tmp_path / "shots", 3), tmp_path / "out"
-    make_long_stack(shots / "stack_9")
+def test_an_interruption_takes_what_the_workers_have_finished(tmp_path, monkeypatch):
+    shots, out = make_stacks(tmp_path / "shots", 4), tmp_path / "out"
+    Gate(shots / "stack_3/frame_1.png")
+    clusters: list[Cluster] = []
+
+    class SeenCluster(Cluster):
+        def __enter__(self) -> Cluster:
+            clusters.append(self)
+            return super().__enter__()
 
     def interrupt_late(state: BatchProgress) -> None:
-        # The program looks away while the workers finish three stacks: none of them has been written down.
-        if state.waiting == 4:
-            wait_until(lambda: len(list(out.glob("*.png"))) == 3, seconds=60)
-            time.sleep(1.0)  # for the last message to come over
-            raise KeyboardInterrupt
+        # The program looks away until the workers have told that three stacks are done: these are not written down.
+        def done() -> bool:
+            return state.fused + sum(future.status == "finished" for future in clusters[0]._futures.values()) == 3
 
+        wait_until(done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("allfocus.batch.running.Cluster", SeenCluster)
     with pytest.raises(KeyboardInterrupt):
         fuse_stacks(shots, out, settings=QUICK, workers=1, progress=interrupt_late)
-    finished = {name for name, record in read_manifest(out).items() if record.status == "fused"}
-    assert finished == {"stack_0", "stack_1", "stack_2"}
+    assert fused_in(out) == {"stack_0", "stack_1", "stack_2"}
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+def test_a_second_ctrl_c_does_not_break_off_the_end_and_a_third_one_ends_at_once():
+    code = (
+        "import os, signal\n"
+        "from allfocus.cli.batch_command import _end_at_the_third_interruption\n"
+        "_end_at_the_third_interruption()\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('ending', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "print('still ending', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "print('never')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (130, "ending\nstill ending\n")
+    assert "once more" in done.stderr
 
 
-def test_watching_waits_for_a_stack_to_be_complete(tmp_path):
+def test_watching_waits_for_a_stack_to_be_complete_and_a_stray_picture_stops_nothing(tmp_path):
     shots, out = tmp_path / "shots", tmp_path / "out"
     make_stack(tmp_path / "camera", seed=0, frames=4)
     (shots / "beetle").mkdir(parents=True)
-    frames = sorted((tmp_path / "camera").iterdir())
-    began = time.monotonic()
-    copied: list[float] = []
-    seen: list[int] = []
+    (shots / "beetle/notes.png").write_bytes(b"no number, no picture")
+    pieces: list[tuple[str, bytes]] = []
+    for path in sorted((tmp_path / "camera").iterdir()):
+        data = path.read_bytes()
+        pieces += [(path.name, data[:1000]), (path.name, data[1000:])]
+    times: list[float] = []
+    seen: list[tuple[str, int]] = []
 
-    def copy_slowly(state: BatchProgress) -> None:
-        # A frame every 0.6 s: each time before the stack has been quiet for 1.2 s.
-        if len(copied) < len(frames) and (not copied or time.monotonic() - copied[-1] > 0.6):
-            shutil.copy2(frames[len(copied)], shots / "beetle")
-            copied.append(time.monotonic())
-        seen.extend(len(row.inputs) for row in state.latest)
+    def copy_a_piece(state: BatchProgress) -> None:
+        # Something new before each look, as from a slow card: so no look finds the stack as it was before.
+        if pieces:
+            name, data = pieces.pop(0)
+            with (shots / "beetle" / name).open("ab") as file:
+                file.write(data)
+            times.append(time.monotonic())
+        seen.extend((row.stack, len(row.inputs)) for row in state.latest)
+        times.extend(time.monotonic() for _ in state.latest)
 
     result = fuse_stacks(
-        shots, out, settings=QUICK, workers=1, watch=True, settle=1.2, stop_after=2.5, progress=copy_slowly
+        shots,
+        out,
+        by="number",
+        settings=QUICK,
+        workers=1,
+        watch=True,
+        settle=0.5,
+        stop_after=0.5,
+        progress=copy_a_piece,
     )
-    assert seen == [4]  # once, with all frames
-    assert [row.stack for row in result.fused] == ["beetle"]
-    assert time.monotonic() - began > 0.6 * 3 + 1.2
-    assert (out / "contact_sheet.html").exists()
+    assert seen == [("beetle/frame_0", 4)]  # once, with all frames
+    assert times[-1] - times[-2] >= 0.5
+    assert [row.stack for row in result.fused] == ["beetle/frame_0"]
+    assert [row.stack for row in result.failed] == ["beetle/notes"]
+    assert "no number" in (out / "contact_sheet.html").read_text()
+
+
+def test_maps_do_not_replace_the_result_of_another_stack_nor_what_the_batch_did_not_make(tmp_path, address):
+    shots, out = tmp_path / "shots", tmp_path / "out"
+    for number, name in enumerate(("a", "a_depth", "b")):
+        make_stack(shots / name, seed=number)
+    out.mkdir()
+    (out / "b_depth.png").write_bytes(b"mine")
+    maps = FuseSettings(method="depth-map", align=False, depth_maps=True)
+    first = fuse_stacks(shots, out, settings=maps, scheduler=address)
+    assert {row.stack: row.error.partition(": ")[2].partition(";")[0] for row in first.failed} == {
+        "a": "is a file of the stack a_depth too",
+        "b": "exists already and was not made by this batch",
+    }
+    assert [row.stack for row in first.fused] == ["a_depth"]
+    assert (out / "b_depth.png").read_bytes() == b"mine"
+    (out / "b_depth.png").unlink()
+    shutil.move(shots / "a_depth", tmp_path)
+    (out / "a_depth.png").unlink()
+    assert len(fuse_stacks(shots, out, settings=maps, scheduler=address).fused) == 2
+    without = FuseSettings(method="depth-map", align=False)
+    assert len(fuse_stacks(shots, out, settings=without, scheduler=address).fused) == 2
+    assert len(fuse_stacks(shots, out, settings=maps, scheduler=address).fused) == 2  # the maps are known as its own
+
+
+def test_an_output_named_like_a_picture_is_refused(tmp_path, run_command):
+    shots = make_stacks(tmp_path / "shots", 1)
+    done = run_command("batch", shots, "-o", tmp_path / "fused.jpg")
+    assert done.returncode == 2
+    assert "name a folder" in done.stderr
+    assert not (tmp_path / "fused.jpg").exists()
 
 
 def test_results_are_not_mixed_with_frames_and_may_lie_in_a_folder_below(tmp_path, address):

@@ -8,10 +8,14 @@ import contextlib
 import importlib.util
 import logging
 import os
+import pickle
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -94,8 +98,9 @@ class Cluster:
         self._stack.enter_context(_quiet_logs())
         try:
             if self.scheduler is None:
-                self._local = _start_local(self._workers, self._memory_limit)
-                self._stack.callback(self._local.close, timeout=20)
+                with _interruptions_held():
+                    self._local = _start_local(self._workers, self._memory_limit)
+                    self._stack.callback(self._local.close, timeout=20)
             self._client = self._connect(timeout=min(15.0, self._patience))
         except BaseException:
             self._stack.close()
@@ -160,7 +165,7 @@ class Cluster:
 
         Args:
             key: Names the task; not that of a task still waiting.
-            function: Of a module that workers can import.
+            function: Of a module that workers can import; one that cannot gives ``Lost``.
             arguments: Small: paths and options, never pixels.
         """
         self._tasks[key] = (function, arguments)
@@ -172,7 +177,7 @@ class Cluster:
         # A name of its own each time: a restarted scheduler and a worker that lived on must not mix up two tries.
         name = f"{getattr(function, '__name__', 'task')}-{os.getpid()}-{id(self):x}-{self._submitted}"
         try:
-            future = self._client.submit(run_task, __version__, function, *arguments, key=name, pure=False)
+            future = self._client.submit(pickle.loads, _as_task(function, arguments), key=name, pure=False)
         except Exception:
             if self._client.status == "running":
                 raise
@@ -220,8 +225,8 @@ class Cluster:
         """Gives what was lost to the cluster again, which is found or filled up first."""
         if self._client is None or self._client.status != "running":
             self._reconnect()
-        if self._local is not None and len(self._local.workers) < self._workers:
-            self._local.scale(self._workers)  # starts those that are missing
+        if self._local is not None:
+            self._fill_up()
         for key in self._tasks:
             if key not in self._futures and key not in self._suspects:
                 self._give(key)
@@ -230,6 +235,16 @@ class Cluster:
             key = self._suspects.pop(0)
             self._tried_alone.add(key)
             self._give(key)
+
+    def _fill_up(self) -> None:
+        """Starts local workers for those that have ended for good; one that is only restarting comes back by itself."""
+        for name, worker in list(self._local.workers.items()):
+            if worker.status.name in ("closed", "failed"):
+                # From both, because a new one may get the same name, and would be taken for there already.
+                self._local.worker_spec.pop(name, None)
+                self._local.workers.pop(name, None)
+        if len(self._local.worker_spec) < self._workers:
+            self._local.scale(self._workers)
 
     def _reconnect(self) -> None:
         self._drop_client(cancel=False)
@@ -253,6 +268,24 @@ class Cluster:
             self.submit(number, function, item)
         while self.waiting:
             yield from self.collect(1.0).items()
+
+
+def _as_task(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """A pickle that calls the function when it is loaded, which a worker does as its task.
+
+    A worker that cannot unpack a message ends (and would end all that are tried after it); one that cannot unpack its
+    task reports an error. So what workers may lack, such as this package, is inside the task.
+    """
+    return pickle.dumps(_Call(function, arguments))
+
+
+@dataclass(frozen=True)
+class _Call:
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return run_task, (__version__, self.function, *self.arguments)
 
 
 def run_task(version: str, function: Callable[..., Result], *arguments: Any) -> Result:
@@ -324,6 +357,32 @@ def _start_local(workers: int, memory_limit: int) -> Any:
         preload="allfocus.batch.worker_setup",
         env={"DASK_LOGGING__DISTRIBUTED": "critical"},
     )
+
+
+@contextlib.contextmanager
+def _interruptions_held() -> Iterator[None]:
+    """Ctrl-C inside waits until the end, and never reaches the processes that are started inside.
+
+    Half a cluster cannot be stopped in order, and a worker must not end by a Ctrl-C before it has learnt to ignore it.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Python starts this helper with the first process, and lets signals through again when it has: so before.
+    resource_tracker.ensure_running()
+    received: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    # Threads and processes that are started take over what is blocked; a handler they would not.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if received:
+        if callable(before):
+            before(received[0], None)  # raises, and may count
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

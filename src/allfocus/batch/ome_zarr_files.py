@@ -11,10 +11,22 @@ from typing import Any
 
 from allfocus.errors import InputError, MissingDependencyError
 
+REPLACED = ("axes", "datasets", "coordinateTransformations")
+"""Of an image's description, what is made anew for the result."""
 AXES_OF_OLD_FILES = ("t", "c", "z", "y", "x")
-"""Versions before 0.3 do not name their axes; they have these."""
+"""Versions before 0.3 do not name their axes; they have these. Later ones want them in this order."""
 CHUNK = 1024
 """Side of the chunks of a result."""
+MICROMETRES = {
+    "angstrom": 1e-4,
+    "nanometer": 1e-3,
+    "micrometer": 1.0,
+    "millimeter": 1e3,
+    "centimeter": 1e4,
+    "meter": 1e6,
+    "inch": 25_400.0,
+}
+"""Units of length, as OME-Zarr spells them, in micrometres."""
 SMALLEST_LEVEL = 512
 """Pixels: levels are added, each half as large, until the longer side is no larger."""
 
@@ -90,12 +102,27 @@ def _describe(place: Path, group: Any, multiscale: dict[str, Any]) -> ZarrStack:
             str(axis["name"] if isinstance(axis, dict) else axis).lower()
             for axis in multiscale.get("axes", AXES_OF_OLD_FILES)
         )
-        shape, dtype, chunks = tuple(map(int, array.shape)), str(array.dtype), tuple(map(int, array.chunks))
+        shape, chunks = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
+        dtype = str(array.dtype.newbyteorder("="))  # converters on Java often write the large byte first
     except (KeyError, IndexError, TypeError, AttributeError, OSError, ValueError) as error:
         raise InputError(f"{place}: its metadata is incomplete ({error!r}); save it again as OME-Zarr") from error
     if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or not set(axes) <= set(AXES_OF_OLD_FILES):
         raise InputError(f"{place}: has the axes {''.join(axes)} for shape {shape}; t, c, z, y and x can be read")
     return ZarrStack(str(place), name, axes, shape, dtype, chunks, int(group.metadata.zarr_format))
+
+
+def pixel_size_of(stack: ZarrStack) -> tuple[float, float] | None:
+    """Height and width of a pixel in micrometres; None where the OME-Zarr does not say them with a unit."""
+    old = _multiscales(dict(require_zarr().open_group(stack.path, mode="r").attrs))[0]
+    first = (old.get("datasets") or [{}])[0]
+    sizes = {axis: 1.0 for axis in stack.axes}
+    for each in (*(first.get("coordinateTransformations") or ()), *(old.get("coordinateTransformations") or ())):
+        values = each.get("scale")
+        if isinstance(values, list) and len(values) == len(stack.axes):
+            sizes = {axis: sizes[axis] * float(value) for axis, value in zip(stack.axes, values, strict=True)}
+    known = {str(axis["name"]).lower(): axis for axis in old.get("axes", []) if isinstance(axis, dict)}
+    units = [MICROMETRES.get(str(known.get(axis, {}).get("unit", ""))) for axis in "yx"]
+    return (sizes["y"] * units[0], sizes["x"] * units[1]) if units[0] and units[1] else None
 
 
 @dataclass(frozen=True)
@@ -117,7 +144,7 @@ class ZarrResult:
 def create_result(
     path: Path, size: tuple[int, int], channels: int, dtype: str, like: ZarrStack | None, *, chunk: int = CHUNK
 ) -> ZarrResult:
-    """Makes the empty arrays of a fused plane: all levels, axes as in the stack without z.
+    """Makes the empty arrays of a fused plane: all levels, the axes of the stack without z, in the order of the format.
 
     Args:
         path: The folder to make.
@@ -129,7 +156,9 @@ def create_result(
     """
     zarr = require_zarr()
     axes = (
-        tuple(axis for axis in like.axes if axis != "z") if like else (("c", "y", "x") if channels > 1 else ("y", "x"))
+        tuple(axis for axis in AXES_OF_OLD_FILES if axis in like.axes and axis != "z")
+        if like
+        else (("c", "y", "x") if channels > 1 else ("y", "x"))
     )
     sizes = [size]
     while max(sizes[-1]) > SMALLEST_LEVEL:
@@ -153,7 +182,15 @@ def create_result(
     return ZarrResult(str(path), axes, shapes, chunk)
 
 
-def write_metadata(result: ZarrResult, like: ZarrStack | None, *, name: str, history: str) -> None:
+def write_metadata(
+    result: ZarrResult,
+    like: ZarrStack | None,
+    *,
+    name: str,
+    history: str,
+    channel: int | None = None,
+    pixel_size: tuple[float, float] | None = None,
+) -> None:
     """Gives a result its attributes, which make it an image: until then no viewer opens it.
 
     Args:
@@ -161,6 +198,8 @@ def write_metadata(result: ZarrResult, like: ZarrStack | None, *, name: str, his
         like: The stack, whose attributes are kept where they hold for the result too.
         name: Of the image, where the stack has none.
         history: A sentence about how it was made.
+        channel: The one that was taken of several.
+        pixel_size: Height and width of a pixel in micrometres, where the stack is no OME-Zarr but says it.
     """
     zarr = require_zarr()
     attributes = dict(zarr.open_group(like.path, mode="r").attrs) if like else {}
@@ -169,17 +208,20 @@ def write_metadata(result: ZarrResult, like: ZarrStack | None, *, name: str, his
     inner = attributes.pop("ome", {}) if modern else attributes
     old = (inner.get("multiscales") or [{}])[0]
     multiscale: dict[str, Any] = {
-        **{key: value for key, value in old.items() if key not in ("axes", "datasets", "coordinateTransformations")},
+        # What the old one says about how its smaller copies were made ("metadata") does not hold for ours.
+        **{key: value for key, value in old.items() if key not in (*REPLACED, "metadata")},
         "name": old.get("name") or name,
-        "axes": _axes(old, result.axes),
-        "datasets": _datasets(old, like, result),
+        "axes": _axes(old, result.axes, with_unit=pixel_size is not None),
+        "datasets": _datasets(old, like, result, pixel_size),
         "type": "mean",
     }
     if "coordinateTransformations" in old and like:
         multiscale["coordinateTransformations"] = [
-            _without_z(transformation, like) for transformation in old["coordinateTransformations"]
+            _without_z(transformation, like, result.axes) for transformation in old["coordinateTransformations"]
         ]
     inner["multiscales"] = [multiscale]
+    if isinstance(inner.get("omero"), dict):
+        inner["omero"] = _display(inner["omero"], channel)
     attributes["allfocus"] = {"history": history}
     if modern:
         attributes["ome"] = {**inner, "version": "0.5"}
@@ -189,18 +231,34 @@ def write_metadata(result: ZarrResult, like: ZarrStack | None, *, name: str, his
     group.attrs.update(attributes)
 
 
-def _axes(old: dict[str, Any], axes: tuple[str, ...]) -> list[dict[str, Any]]:
+def _display(old: dict[str, Any], channel: int | None) -> dict[str, Any]:
+    """How viewers show the channels: only those of the result, and no longer at a plane that is gone."""
+    display = dict(old)
+    channels = display.get("channels")
+    if channel is not None and isinstance(channels, list):
+        display["channels"] = channels[channel : channel + 1]
+    if isinstance(display.get("rdefs"), dict):
+        display["rdefs"] = {**display["rdefs"], "defaultZ": 0}
+    return display
+
+
+def _axes(old: dict[str, Any], axes: tuple[str, ...], *, with_unit: bool) -> list[dict[str, Any]]:
     known = {str(axis["name"]).lower(): axis for axis in old.get("axes", []) if isinstance(axis, dict)}
-    kinds = {"t": "time", "c": "channel", "y": "space", "x": "space"}
-    return [known.get(axis, {"name": axis, "type": kinds[axis]}) for axis in axes]
+    space = {"type": "space", "unit": "micrometer"} if with_unit else {"type": "space"}
+    kinds = {"t": {"type": "time"}, "c": {"type": "channel"}, "y": space, "x": space}
+    return [known.get(axis, {"name": axis, **kinds[axis]}) for axis in axes]
 
 
-def _datasets(old: dict[str, Any], like: ZarrStack | None, result: ZarrResult) -> list[dict[str, Any]]:
+def _datasets(
+    old: dict[str, Any], like: ZarrStack | None, result: ZarrResult, pixel_size: tuple[float, float] | None
+) -> list[dict[str, Any]]:
     """The levels with the size of a pixel; those of the stack at the largest, and twice that for each smaller one."""
     first = (old.get("datasets") or [{}])[0]
-    transformations = first.get("coordinateTransformations") or [{"type": "scale", "scale": [1.0] * len(result.axes)}]
+    sides = dict(zip("yx", pixel_size or (1.0, 1.0), strict=True))
+    plain: list[dict[str, Any]] = [{"type": "scale", "scale": [sides.get(axis, 1.0) for axis in result.axes]}]
+    transformations = first.get("coordinateTransformations") or plain
     if like:
-        transformations = [_without_z(each, like) for each in transformations]
+        transformations = [_without_z(each, like, result.axes) for each in transformations]
     datasets = []
     for level in range(len(result.shapes)):
         factors = [2.0**level if axis in "yx" else 1.0 for axis in result.axes]
@@ -219,9 +277,10 @@ def _datasets(old: dict[str, Any], like: ZarrStack | None, result: ZarrResult) -
     return datasets
 
 
-def _without_z(transformation: dict[str, Any], like: ZarrStack) -> dict[str, Any]:
+def _without_z(transformation: dict[str, Any], like: ZarrStack, axes: tuple[str, ...]) -> dict[str, Any]:
+    """A transformation of the stack for the axes of the result."""
     kind = transformation.get("type", "identity")
     values = transformation.get(kind)
     if not isinstance(values, list) or len(values) != len(like.axes):
         return {**transformation, "type": kind}
-    return {"type": kind, kind: [value for axis, value in zip(like.axes, values, strict=True) if axis != "z"]}
+    return {"type": kind, kind: [values[like.axes.index(axis)] for axis in axes]}

@@ -1,5 +1,6 @@
-"""A stack of planes larger than any memory -> one plane, block by block on a cluster, from and to OME-Zarr."""
+"""A stack of planes larger than any memory -> one plane, block by block on a cluster, from and to OME-Zarr or TIFF."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -7,7 +8,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,15 @@ from allfocus.batch.plane_tasks import (
     cut_blocks,
     fuse_block,
     make_plan,
+    peak_memory,
     shrink_block,
     survey_block,
     survey_side,
 )
+from allfocus.batch.plane_tiff import ENDINGS as TIFF_ENDINGS
+from allfocus.batch.plane_tiff import TiffLabels, write_plane_tiff
+from allfocus.batch.records import take_lock
+from allfocus.batch.stack_task import software_key
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.version import __version__
 
@@ -40,7 +47,7 @@ class PlaneFusion:
     """What fusing planes gave."""
 
     output: Path
-    """The OME-Zarr."""
+    """The OME-Zarr or TIFF."""
     size: tuple[int, int]
     """Height and width."""
     planes: int
@@ -69,7 +76,7 @@ def fuse_planes(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PlaneFusion:
-    """One plane that is sharp wherever one of the planes is, as OME-Zarr with smaller copies; by the method ips.
+    """One plane that is sharp wherever one of the planes is, with smaller copies; by the method ips.
 
     The planes are taken as registered, as microscope stages leave them. The network first sees all planes as a whole,
     reduced; with that context every block is fused as if the whole plane were, so that blocks agree: the result does
@@ -77,7 +84,7 @@ def fuse_planes(
 
     Args:
         planes: An OME-Zarr with z, a folder of large TIFF files, or one multi-page TIFF.
-        output: The OME-Zarr to write; it appears when it is whole.
+        output: The OME-Zarr (``.zarr``) or tiled TIFF (``.tif``, ``.ome.tif``) to write; it appears when it is whole.
         channel: The one to take of several, from 0; three are taken as red, green and blue.
         prefer: "near" favours the first planes where planes conflict, "far" the last.
         device: "auto", "cpu" or "cuda".
@@ -86,7 +93,7 @@ def fuse_planes(
         workers: Of the local cluster; None sizes it to the machine.
         memory_limit: Bytes for each local worker.
         patience: Seconds to wait for a scheduler that is gone.
-        overwrite: Replace an OME-Zarr that is there already.
+        overwrite: Replace an OME-Zarr or a TIFF that is there already.
         progress: Called after each block; see ``Progress``.
 
     Raises:
@@ -100,11 +107,16 @@ def fuse_planes(
         raise InputError(f"block is a multiple of {CHUNK} pixels; found {block}")
     stack = describe_planes(Path(planes), channel=channel)
     _check_target(target, overwrite=overwrite)
-    settings = {"prefer": prefer, "block": block, "version": __version__}
-    folder = _open_work_folder(target, [dataclasses.asdict(stack), stack.states(), settings])
-    result = create_result(folder / "image.zarr", stack.size, stack.channels, stack.dtype, stack.zarr, chunk=CHUNK)
-    job = PlaneJob(stack, str(folder), result, prefer, device)
-    with Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster:
+    settings = {"prefer": prefer, "block": block, "software": software_key("ips")}
+    content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), settings]
+    history = f"fused by allfocus {__version__} from {stack.count} planes with ips"
+    name = target.name.split(".")[0]
+    with (
+        _work_folder(target, content) as folder,
+        Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster,
+    ):
+        result = create_result(folder / "image.zarr", stack.size, stack.channels, stack.dtype, stack.zarr, chunk=CHUNK)
+        job = PlaneJob(stack, str(folder), result, prefer, device, uuid.uuid4().hex)
         steps = _Steps(cluster, folder, progress)
         steps.run("surveying", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
         steps.run("planning", _plan_once, job, [(0, 0, 0, 0)])
@@ -113,9 +125,15 @@ def fuse_planes(
             sides = dict(zip(result.axes, shape, strict=True))
             shrink = functools.partial(_shrink_level, level)
             steps.run(f"shrinking {level}", shrink, job, cut_blocks((sides["y"], sides["x"]), 2 * CHUNK))
-    history = f"fused by allfocus {__version__} from {stack.count} planes with ips"
-    write_metadata(result, stack.zarr, name=target.name.split(".")[0], history=history)
-    _put_in_place(folder, target)
+        if target.suffix == ".zarr":
+            options: dict[str, Any] = {"channel": stack.channel, "pixel_size": stack.pixel_size}
+            write_metadata(result, stack.zarr, name=name, history=history, **options)
+            _put_in_place(folder / "image.zarr", target, folder)
+        else:
+            labels = TiffLabels(name, history, stack.pixel_size, stack.icc_profile)
+            write = functools.partial(_write_tiff_once, target.name, labels)
+            steps.run("writing", write, job, [(0, 0, 0, 0)])
+            _put_in_place(folder / target.name, target, folder)
     return PlaneFusion(
         output=target,
         size=stack.size,
@@ -135,6 +153,12 @@ def _plan_once(job: PlaneJob, block: Block) -> int:
 
 def _shrink_level(level: int, job: PlaneJob, block: Block) -> int:
     return shrink_block(job, level, block)
+
+
+def _write_tiff_once(name: str, labels: TiffLabels, job: PlaneJob, block: Block) -> int:
+    del block
+    write_plane_tiff(job.result, Path(job.folder, name), labels)
+    return peak_memory()
 
 
 class _Steps:
@@ -162,7 +186,10 @@ class _Steps:
                     f"to {waiting[number][3]}: {outcome.reason} (run the same command again to go on)"
                 )
             self.peak_memory = max(self.peak_memory, outcome)
-            markers[waiting[number]].touch()
+            try:
+                markers[waiting[number]].touch()
+            except OSError as error:
+                raise OutputError(f"{self._folder}: cannot be written ({error.strerror}); free some space") from error
             done += 1
             self._progress(step, done, len(blocks))
 
@@ -179,37 +206,54 @@ class _Call:
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
-    if target.suffix != ".zarr":
-        raise OutputError(f"{target}: planes are written as OME-Zarr; give a name that ends in .zarr")
+    if target.suffix not in (".zarr", *TIFF_ENDINGS):
+        raise OutputError(f"{target}: planes are written as OME-Zarr or TIFF; give a name that ends in .zarr or .tif")
     if not target.parent.is_dir():
         raise OutputError(f"{target}: the folder {target.parent} does not exist; make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{target}: the folder {target.parent} is read-only; choose another")
     if os.path.lexists(target) and not overwrite:
         raise OutputError(f"{target}: exists already; choose another name or allow it to be overwritten (--overwrite)")
-    if os.path.lexists(target) and not (target.is_dir() and is_zarr(target)):
-        raise OutputError(f"{target}: exists and is no Zarr; it will not be replaced, choose another name")
+    same_kind = target.is_dir() and is_zarr(target) if target.suffix == ".zarr" else target.is_file()
+    if os.path.lexists(target) and not same_kind:
+        kind = "Zarr" if target.suffix == ".zarr" else "file"
+        raise OutputError(f"{target}: exists and is no {kind}; it will not be replaced, choose another name")
 
 
-def _open_work_folder(target: Path, content: list[Any]) -> Path:
-    """The folder beside the target in which a run works; what another kind of run left there is cleared away."""
+@contextlib.contextmanager
+def _work_folder(target: Path, content: list[Any]) -> Iterator[Path]:
+    """The folder beside the target in which a run works; what another kind of run left there is cleared away.
+
+    Only one run at a time may have it, because another one would clear it away or write the same blocks.
+    """
     folder = target.with_name(f".{target.name}.partial")
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    with contextlib.ExitStack() as held:
+        try:
+            folder.mkdir(exist_ok=True)
+            take_lock(held.enter_context((folder / "lock").open("ab")), target)
+            _clear_unless(folder, key)
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
+        yield folder
+
+
+def _clear_unless(folder: Path, key: str) -> None:
+    """Makes a work folder empty, unless it is that of the same run."""
     known = folder / "key.txt"
-    try:
-        if folder.exists() and not (known.is_file() and known.read_text() == key):
-            shutil.rmtree(folder)
-        for name in ("survey", "done"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        known.write_text(key)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
-    return folder
+    if not (known.is_file() and known.read_text() == key):
+        for left in folder.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+            elif left.name != "lock":
+                left.unlink()
+    for name in ("survey", "done"):
+        (folder / name).mkdir(exist_ok=True)
+    known.write_text(key)
 
 
-def _put_in_place(folder: Path, target: Path) -> None:
-    old = folder / "replaced.zarr"
-    if target.exists():
-        target.rename(old)
-    (folder / "image.zarr").rename(target)
+def _put_in_place(whole: Path, target: Path, folder: Path) -> None:
+    if target.is_dir():
+        target.rename(folder / "replaced")
+    whole.replace(target)
     shutil.rmtree(folder)

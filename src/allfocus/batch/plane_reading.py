@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.ome_zarr_files import ZarrStack, describe_zarr, is_zarr, require_zarr
+from allfocus.batch.ome_zarr_files import ZarrStack, describe_zarr, is_zarr, pixel_size_of, require_zarr
+from allfocus.batch.plane_tiff import read_pixel_size
 from allfocus.errors import InputError
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
@@ -48,6 +49,9 @@ class PlaneStack:
     """For TIFF: the file and page of each plane."""
     channel: int | None = None
     """The one channel to take of several; None takes all."""
+    pixel_size: tuple[float, float] | None = None
+    """Height and width of a pixel in micrometres; None where it is not known."""
+    icc_profile: bytes | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,7 +104,17 @@ def _describe_zarr_planes(path: Path, channel: int | None) -> PlaneStack:
     tile = (_tile_side(chunks["y"]), _tile_side(chunks["x"]))
     _require_tile(path, tile, kept, stack.dtype)
     size = (stack.size_of("y"), stack.size_of("x"))
-    return PlaneStack(path.name, size, kept, stack.size_of("z"), stack.dtype, tile, zarr=stack, channel=channel)
+    return PlaneStack(
+        path.name,
+        size,
+        kept,
+        stack.size_of("z"),
+        stack.dtype,
+        tile,
+        zarr=stack,
+        channel=channel,
+        pixel_size=pixel_size_of(stack),
+    )
 
 
 def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
@@ -123,6 +137,7 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
         with tifffile.TiffFile(first.path) as tiff:
             page: Any = tiff.pages[first.page]
             dtype, chunks, axes = str(page.dtype), page.chunks, page.axes
+            pixel_size, profile = read_pixel_size(tiff), page.iccprofile
             plain = str(getattr(page.photometric, "name", page.photometric)) in ("MINISBLACK", "RGB")
     except tifffile.TiffFileError as error:
         raise InputError(f"{first.path}: is no TIFF file; planes are read in parts from TIFF or OME-Zarr") from error
@@ -134,7 +149,17 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
     tile = (_tile_side(int(chunks[0])), _tile_side(int(chunks[1])))
     _require_tile(first.path, tile, first.header.channels, dtype)
     pages = tuple((str(frame.path.absolute()), frame.page) for frame in frames)
-    return PlaneStack(path.stem, first.header.size, first.header.channels, len(frames), dtype, tile, pages=pages)
+    return PlaneStack(
+        path.stem,
+        first.header.size,
+        first.header.channels,
+        len(frames),
+        dtype,
+        tile,
+        pages=pages,
+        pixel_size=pixel_size,
+        icc_profile=profile,
+    )
 
 
 def _require_kind(path: Path, dtype: str) -> None:
@@ -264,7 +289,7 @@ class PlaneSource:
                 f"{self.planes.name}: plane {index + 1} cannot be read at rows {rows.start} to {rows.stop}, columns "
                 f"{columns.start} to {columns.stop} ({type(error).__name__}: {error}); the file is damaged or gone"
             ) from error
-        tile = np.ascontiguousarray(tile)
+        tile = np.ascontiguousarray(tile, self.planes.dtype)  # in the byte order of this machine
         if tile.dtype.kind == "f" and not (tile.min() >= -0.5 and tile.max() <= 1.5):
             raise InputError(
                 f"{self.planes.name}: plane {index + 1} holds values from {tile.min():g} to {tile.max():g}; floating "

@@ -40,6 +40,8 @@ class PlaneJob:
     result: ZarrResult
     prefer: str | None = None
     device: str = "auto"
+    run: str = ""
+    """Tells one run from another: a worker may outlive several, and what it holds of the planes may have changed."""
 
 
 def context_factor(planes: PlaneStack) -> int:
@@ -74,7 +76,7 @@ def cut_blocks(size: tuple[int, int], side: int) -> list[Block]:
 
 def survey_block(job: PlaneJob, block: Block) -> int:
     """Measures the sharpness of every plane in a block and reduces it; both go into a file. Returns the peak memory."""
-    source = _source(job.planes)
+    source = _source(job.planes, job.run)
     scale, factor = decision_scale(*job.planes.size), context_factor(job.planes)
     sharpness, reduced = [], []
     margin = BLOCK * scale  # one more block all around, because the measure looks a few pixels beyond
@@ -145,7 +147,7 @@ def fuse_block(job: PlaneJob, block: Block) -> int:
     """Fuses a block and writes it into the result. Returns the peak memory."""
     path = _plan_path(job.folder)
     plan = _read_plan(path, path.stat().st_mtime_ns)
-    maps = fuse_area(plan, _source(job.planes), _area(block), device=choose_device(job.device))
+    maps = fuse_area(plan, _source(job.planes, job.run), _area(block), device=choose_device(job.device))
     pixels = np.clip(maps.image, 0, 1)
     samples = pixels if job.planes.dtype == "float32" else to_integers(pixels, 8 * np.dtype(job.planes.dtype).itemsize)
     _write(job.result, 0, block, samples)
@@ -197,8 +199,9 @@ def _survey_path(job: PlaneJob, block: Block) -> Path:
 
 
 @functools.lru_cache(maxsize=1)
-def _source(planes: PlaneStack) -> PlaneSource:
-    """The planes, kept between blocks for the tiles it holds."""
+def _source(planes: PlaneStack, run: str) -> PlaneSource:
+    """The planes, kept between the blocks of a run for the tiles it holds."""
+    del run  # part of the key
     return PlaneSource(planes)
 
 

@@ -8,13 +8,15 @@ question to the file system for each frame, and a copy of a tree to another disk
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
@@ -44,6 +46,8 @@ class StackRecord:
     """SHA-256 of the settings and of the version of allfocus."""
     output_state: tuple[int, int] | None = None
     """Size and time of change of the fused picture."""
+    maps: tuple[str, ...] = ()
+    """Names of the maps beside the fused picture."""
     width: int = 0
     height: int = 0
     left_out: int = 0
@@ -83,6 +87,7 @@ def parse_record(line: bytes) -> StackRecord | None:
                 "inputs": tuple((str(name), int(size), int(time)) for name, size, time in content["inputs"]),
                 "output_state": None if state is None else (int(state[0]), int(state[1])),
                 "notices": tuple(content["notices"]),
+                "maps": tuple(map(str, content.get("maps", ()))),
             }
         )
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
@@ -96,7 +101,7 @@ class Manifest:
         self.path = folder / FILE_NAME
         self.records: dict[str, StackRecord] = {}
         self._lines = 0
-        self._file: IO[bytes] | None = None
+        self._file: io.FileIO | None = None
 
     @contextlib.contextmanager
     def opened(self) -> Iterator["Manifest"]:
@@ -106,12 +111,11 @@ class Manifest:
             OutputError: The folder cannot be written, or another run is writing there.
         """
         try:
-            # Appending: a line is written by one call, so a run that is killed leaves whole lines before it.
-            self._file = self.path.open("ab")
+            self._file = _open_to_append(self.path)
         except OSError as error:
             raise OutputError(f"{self.path}: cannot be written ({error.strerror}); choose another folder") from error
         try:
-            _lock(self._file, self.path)
+            take_lock(self._file, self.path.parent)
             self.records, self._lines = _read_records(self.path)
             self._compact()
             yield self
@@ -127,8 +131,9 @@ class Manifest:
         if not new:
             return
         try:
-            self._file.write(b"".join(record.to_line() for record in new))
-            self._file.flush()
+            data = b"".join(record.to_line() for record in new)
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
             raise OutputError(f"{self.path}: cannot be written ({error.strerror}); free some space") from error
@@ -139,8 +144,8 @@ class Manifest:
         if self._file is None or (self._lines <= 4 * len(self.records) + 100 and _ends_with_newline(self.path)):
             return
         replace_file(self.path, b"".join(record.to_line() for record in self.records.values()), overwrite=True)
-        old, self._file = self._file, self.path.open("ab")
-        _lock(self._file, self.path)
+        old, self._file = self._file, _open_to_append(self.path)
+        take_lock(self._file, self.path.parent)
         old.close()
 
 
@@ -160,6 +165,11 @@ def _read_records(path: Path) -> tuple[dict[str, StackRecord], int]:
     return {record.stack: record for record in records}, len(lines)
 
 
+def _open_to_append(path: Path) -> io.FileIO:
+    """Unbuffered: a batch of lines is one write, and a full disk is found out there and not once more on closing."""
+    return path.open("ab", buffering=0)
+
+
 def _ends_with_newline(path: Path) -> bool:
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
@@ -168,7 +178,12 @@ def _ends_with_newline(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def _lock(file: IO[bytes], path: Path) -> None:
+def take_lock(file: io.IOBase, place: Path) -> None:
+    """Takes the right to write at a place, which lasts as long as the file is open.
+
+    Raises:
+        OutputError: Another run has it.
+    """
     try:
         import fcntl
     except ImportError:  # Windows, where the user has to take care
@@ -176,9 +191,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise OutputError(
-            f"{path.parent}: another batch is writing there; wait for it or choose another folder"
-        ) from error
+        raise OutputError(f"{place}: another batch is writing there; wait for it or choose another output") from error
     except OSError:  # a file system without locks
         return
 

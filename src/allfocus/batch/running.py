@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from allfocus.batch.checks import check_ending, check_settings, prepare_output
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
+from allfocus.batch.ome_zarr_files import is_zarr
 from allfocus.batch.records import (
     FAILED,
     FUSED,
@@ -20,13 +22,12 @@ from allfocus.batch.records import (
 )
 from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
-from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
+from allfocus.batch.summary import write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
 from allfocus.images.reading import natural_order
+from allfocus.images.writing import default_ending
 
-ENDINGS = {".jpg": ".jpg", ".jpeg": ".jpg", ".tif": ".tif", ".tiff": ".tif"}
-"""Ending of a result by that of the first frame; anything else becomes PNG."""
 SECONDS_BETWEEN_SUMMARIES = 10.0
 """While watching, how often the summary and the contact sheet are written at most."""
 
@@ -49,6 +50,8 @@ class BatchProgress:
     restarts: int
     """How often the scheduler was lost and found again."""
     seconds: float
+    trouble: str = ""
+    """While watching, why the folder could not be looked through just now; empty when it could."""
     latest: tuple[StackRecord, ...] = ()
     """What has come in since the last call."""
 
@@ -144,7 +147,7 @@ def fuse_stacks(
     """
     chosen = settings or FuseSettings()
     root, target = Path(folder).absolute(), Path(output).absolute()
-    _check_settings(chosen, settle)
+    check_settings(chosen, settle)
     if target.resolve() == root.resolve():
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
@@ -153,9 +156,10 @@ def fuse_stacks(
 
     stacks = look()
     if not stacks and not watch:
-        raise InputError(f"{folder}: no pictures were found below it; check the folder, or --watch to wait for them")
-    _prepare_output(target, overwrite=overwrite)
-    _check_ending(target, ending, chosen)
+        cure = "name an output that ends in .zarr or .tif" if is_zarr(root) else "check the folder, or --watch to wait"
+        raise InputError(f"{folder}: no pictures were found below it; {cure}")
+    prepare_output(target, overwrite=overwrite)
+    check_ending(target, ending, chosen)
     with Manifest(target).opened() as records:
         batch = _Batch(root, target, chosen, ending, records, overwrite=overwrite, progress=progress)
         cluster = None
@@ -201,20 +205,27 @@ class _Batch:
         self._overwrite = overwrite
         self._progress = progress or (lambda state: None)
         self._latest: list[StackRecord] = []
+        self._owners: dict[str, str] = {}
+        self._stuck: list[Stack] = []
+        self._trouble = ""
         self._began = time.monotonic()
 
     def plan(self, stacks: Sequence[Stack]) -> None:
         """Decides for each stack whether it is done, cannot be fused, or becomes a task."""
         planned = []
+        tasks = {stack.name: self._task(stack) for stack in stacks}
+        for task in tasks.values():  # results before maps, so that it is the maps that have to give way
+            self._owners.setdefault(task.output.casefold(), task.name)
         for stack in stacks:
-            task = self._task(stack)
+            task = tasks[stack.name]
             states = frame_states(stack.frames, self._root)
             known = self._records.records.get(stack.name)
             valid = (
                 still_valid(known, stack.frames, states, self._key) if known and known.output == task.output else None
             )
-            reason = stack.problem or self._refusal(task, known)
-            if valid is not None and task.target.exists() and all(path.exists() for path in task.maps.values()):
+            reason = stack.problem or self._clash(task) or self._refusal(task, known)
+            there = task.target.exists() and all(path.exists() for path in task.maps.values())
+            if valid is not None and there and not self._clash(task):
                 if valid != known:
                     planned.append(valid)
                 self._note(replace(valid, unchanged=True), quiet=True)
@@ -222,12 +233,15 @@ class _Batch:
                 self._note(StackRecord(stack.name, FAILED, task.output, inputs=states, error=reason))
             else:
                 self.tasks[stack.name] = task
-                planned.append(StackRecord(stack.name, PLANNED, task.output, inputs=states, settings_key=self._key))
+                maps = tuple(sorted({*(known.maps if known else ()), *task.map_names}))
+                planned.append(
+                    StackRecord(stack.name, PLANNED, task.output, inputs=states, settings_key=self._key, maps=maps)
+                )
         # Written before any work begins, so that a run that is killed knows its own half of the results again.
         self._records.append(planned)
 
     def _task(self, stack: Stack) -> StackTask:
-        ending = self._ending or ENDINGS.get(stack.frames[0].suffix.lower(), ".png")
+        ending = self._ending or default_ending(stack.frames[0])
         return StackTask(
             name=stack.name,
             frames=tuple(map(str, stack.frames)),
@@ -239,12 +253,27 @@ class _Batch:
             software=self._software,
         )
 
+    def _clash(self, task: StackTask) -> str:
+        """Why a file of this stack is already that of another one; empty when none is."""
+        for name in (task.output, *task.map_names):
+            owner = self._owners.setdefault(name.casefold(), task.name)
+            if owner != task.name:
+                return (
+                    f"{name}: is a file of the stack {owner} too; rename one of the two stacks, or leave out the maps"
+                )
+        return ""
+
     def _refusal(self, task: StackTask, known: StackRecord | None) -> str:
         """Why a result that is there already may not be replaced; empty when it may, or is not there."""
-        if self._overwrite or not os.path.lexists(task.target):
+        if self._overwrite:
             return ""
-        if known is None or known.output != task.output:
-            return f"{task.target}: exists already and was not made by this batch; move it away, or add --overwrite"
+        ours = {known.output, *known.maps} if known else set()
+        for name in (task.output, *task.map_names):
+            path = self._target / name
+            if name not in ours and os.path.lexists(path):
+                return f"{path}: exists already and was not made by this batch; move it away, or add --overwrite"
+        if not known or not os.path.lexists(task.target):
+            return ""
         if known.status == FUSED and known.output_state != file_state(task.target):
             return f"{task.target}: was edited since it was fused; move it away, or add --overwrite to fuse it again"
         return ""
@@ -264,9 +293,10 @@ class _Batch:
         settled = SettledStacks(self._root, settle=settle)
         pause = min(1.0, max(0.05, settle / 4))
         busy = time.monotonic()
-        written = busy
+        written, stale = busy, False
         while True:
-            ready = settled.ready(_look_again(look), time.monotonic(), busy=lambda name: name in self.tasks)
+            ready = settled.ready(self._look_again(look), time.monotonic(), busy=lambda name: name in self.tasks)
+            self._stuck = settled.stuck
             if ready:
                 self.plan(ready)
                 for stack in ready:
@@ -278,13 +308,23 @@ class _Batch:
             now = time.monotonic()
             if ready or outcomes or cluster.waiting or settled.unsettled:
                 busy = now
-            if outcomes and now - written > SECONDS_BETWEEN_SUMMARIES:
+            stale = stale or bool(ready or outcomes)
+            if stale and now - written > SECONDS_BETWEEN_SUMMARIES:
                 self.write_summary()
-                written = now
+                written, stale = now, False
             if stop_after is not None and now - busy >= stop_after:
                 return
             if not cluster.waiting:
                 time.sleep(pause)
+
+    def _look_again(self, look: Callable[[], list[Stack]]) -> Iterable[Stack]:
+        """What the folder holds now; nothing, with the reason kept, while it cannot be looked through."""
+        self._trouble = ""
+        try:
+            return look()
+        except InputError as error:
+            self._trouble = str(error)
+            return []
 
     def take(self, outcomes: dict[str, StackRecord | Lost]) -> None:
         """Writes down what has come back from the cluster."""
@@ -293,6 +333,8 @@ class _Batch:
             task = self.tasks.pop(name)
             if isinstance(outcome, Lost):
                 outcome = StackRecord(name, FAILED, task.output, settings_key=self._key, error=outcome.reason)
+            planned = self._records.records.get(name)
+            outcome = replace(outcome, maps=planned.maps if planned else task.map_names)
             if not outcome.inputs:
                 states = frame_states([Path(frame) for frame in task.frames], self._root)
                 outcome = replace(outcome, inputs=states)
@@ -322,6 +364,7 @@ class _Batch:
                 dashboard=cluster.dashboard if cluster else "",
                 restarts=cluster.restarts if cluster else 0,
                 seconds=time.monotonic() - self._began,
+                trouble=self._trouble,
                 latest=latest,
             )
         )
@@ -340,45 +383,9 @@ class _Batch:
             for name, task in self.tasks.items()
             if name not in self.rows
         ]
+        rows += [
+            StackRecord(stack.name, FAILED, "", frame_states(stack.frames, self._root), error=stack.problem)
+            for stack in self._stuck
+            if stack.name not in self.rows and stack.name not in self.tasks
+        ]
         return BatchResult(self._target, tuple(sorted(rows, key=lambda row: natural_order(row.stack))))
-
-
-def _look_again(look: Callable[[], list[Stack]]) -> Iterable[Stack]:
-    try:
-        return look()
-    except InputError:
-        # A picture that is still being copied cannot be read; it will be there at the next look.
-        return []
-
-
-def _check_settings(settings: FuseSettings, settle: float) -> None:
-    # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.methods import require_method
-
-    maps = settings.depth_maps or settings.confidence_maps or settings.decision_maps
-    require_method(settings.method, device=settings.device, prefer=settings.prefer, maps=maps)
-    if settle < 0:
-        raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}")
-
-
-def _prepare_output(target: Path, *, overwrite: bool) -> None:
-    if target.exists() and not target.is_dir():
-        raise OutputError(f"{target}: is a file; name a folder for the results")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{target}: cannot be made ({error.strerror}); choose another folder") from error
-    if (target / Manifest(target).path).exists() or overwrite:
-        return
-    for name in (SUMMARY_NAME, SHEET_NAME):
-        if os.path.lexists(target / name):
-            raise OutputError(
-                f"{target / name}: exists and was not made by a batch; choose another folder or --overwrite"
-            )
-
-
-def _check_ending(target: Path, ending: str | None, settings: FuseSettings) -> None:
-    from allfocus.images.writing import check_output
-
-    probe = target / f"result{ending or '.png'}"
-    check_output(probe, overwrite=True, bit_depth=settings.bit_depth if ending else None, quality=settings.quality)

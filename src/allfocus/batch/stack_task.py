@@ -5,7 +5,6 @@ it shares with the others; a task that is run twice (after a worker was lost) wr
 """
 
 import hashlib
-import importlib.resources
 import os
 import socket
 import time
@@ -26,7 +25,10 @@ THUMBNAIL_SIDE = 240
 
 @dataclass(frozen=True)
 class FuseSettings:
-    """How every stack of a batch is fused; see ``allfocus.fuse_files`` for what each means."""
+    """How every stack of a batch is fused; see ``allfocus.fuse_files`` for what each means.
+
+    Unlike ``FuseOptions``, which is about one stack, it names no files: each stack has maps of its own, or none has.
+    """
 
     method: str = "ips"
     align: bool = True
@@ -78,6 +80,14 @@ class StackTask:
         }
 
     @property
+    def map_names(self) -> tuple[str, ...]:
+        """All files of maps, below the output folder; a depth map has a preview in colours beside it."""
+        from allfocus.fusion_plan import preview_path
+
+        paths = [*self.maps.values(), *(preview_path(path) for kind, path in self.maps.items() if kind == "depth_map")]
+        return tuple(path.relative_to(self.folder).as_posix() for path in paths)
+
+    @property
     def thumbnail(self) -> Path:
         """The small copy for the contact sheet."""
         return thumbnail_path(Path(self.folder), self.name)
@@ -90,9 +100,10 @@ def software_key(method: str) -> str:
         >>> software_key("average") == __version__, software_key("ips").startswith(__version__ + "+")
         (True, True)
     """
-    weights = importlib.resources.files("allfocus") / "weights"
-    files = [weights / f"{method}.{ending}" for ending in ("onnx", "safetensors")]
-    found = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files if file.is_file())
+    # Imported here because it brings in the numerical libraries, which a worker should not wait for at its start.
+    from allfocus.fusion.methods import find_method, weights_files
+
+    found = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in weights_files(find_method(method)))
     return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
 
 

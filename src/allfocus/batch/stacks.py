@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import InputError
 from allfocus.images.reading import SUFFIXES, natural_order
+
+Answer = TypeVar("Answer")
 
 DEFAULT_GAP = 10.0
 """Seconds between two shots that begin a new stack: slower than any focus rail, faster than changing the subject."""
@@ -26,7 +29,7 @@ class Stack:
     frames: tuple[Path, ...]
     """The files, in the order of the stack."""
     problem: str = ""
-    """Why it cannot be fused, where that is known from the names alone; empty otherwise."""
+    """Why it cannot be fused, where that is known before its pixels are read; empty otherwise."""
 
 
 def find_stacks(
@@ -53,7 +56,8 @@ def find_stacks(
         skip: A folder to pass over, such as that of the results.
 
     Raises:
-        InputError: The folder cannot be listed, or the pictures do not tell what ``by`` needs.
+        InputError: The folder cannot be listed, or names clash. (A picture that does not tell what ``by`` needs becomes
+            a stack with a problem.)
 
     Example:
         >>> import tempfile
@@ -83,6 +87,8 @@ def find_stacks(
 
 def _walk(root: Path, skip: Path | None) -> Iterator[tuple[str, list[Path]]]:
     """Each folder that holds pictures, as the name below the root ("" for the root itself), with its pictures."""
+    hidden = None if skip is None else skip.resolve()
+    real = root.resolve()
 
     def stop(error: OSError) -> None:
         raise InputError(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions") from error
@@ -94,7 +100,10 @@ def _walk(root: Path, skip: Path | None) -> Iterator[tuple[str, list[Path]]]:
             (
                 name
                 for name in folders
-                if not name.startswith(".") and not name.endswith(".zarr") and here / name != skip
+                if not name.startswith(".")
+                and not name.endswith(".zarr")
+                # Links are not followed, so only the way to the root may be written in two ways.
+                and real / here.relative_to(root) / name != hidden
             ),
             key=natural_order,
         )
@@ -125,13 +134,26 @@ def _one_for_each_file(pictures: list[Path], place: str, gap: float, size: int |
 
 
 def _split_by_time(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
+    times, stray = _ask_each(pictures, place, read_capture_time)
     timed = sorted(
-        ((read_capture_time(picture), number, picture) for number, picture in enumerate(pictures)),
-        key=lambda found: found[:2],
+        ((time, number, picture) for number, (picture, time) in enumerate(times.items())), key=lambda found: found[:2]
     )
     limit = datetime.timedelta(seconds=gap)
     breaks = [place for place, (one, two) in enumerate(pairwise(timed), start=1) if two[0] - one[0] > limit]
-    return [_named_after_first(group, place) for group in _cut([picture for *_, picture in timed], breaks)]
+    return stray + [_named_after_first(group, place) for group in _cut([picture for *_, picture in timed], breaks)]
+
+
+def _ask_each(
+    pictures: list[Path], place: str, ask: Callable[[Path], Answer]
+) -> tuple[dict[Path, Answer], list[Stack]]:
+    """What each picture answers, and those that cannot as stacks that say why: one of them must not end a batch."""
+    answers, stray = {}, []
+    for picture in pictures:
+        try:
+            answers[picture] = ask(picture)
+        except InputError as error:
+            stray.append(replace(_named_after_first([picture], place), problem=str(error)))
+    return answers, stray
 
 
 def _split_by_number(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
@@ -139,11 +161,13 @@ def _split_by_number(pictures: list[Path], place: str, gap: float, size: int | N
         stacks = [_named_after_first(group, place) for group in _cut(pictures, list(range(size, len(pictures), size)))]
         short = f"has {len(stacks[-1].frames)} frames, not {size}; frames are missing, or --size is another"
         return [*stacks[:-1], stacks[-1] if len(stacks[-1].frames) == size else replace(stacks[-1], problem=short)]
-    numbers = [_number_of(picture) for picture in pictures]
+    numbers, stray = _ask_each(pictures, place, _number_of)
     breaks = [
-        place for place, (one, two) in enumerate(pairwise(numbers), start=1) if two[0] != one[0] or two[1] != one[1] + 1
+        number
+        for number, (one, two) in enumerate(pairwise(numbers.values()), start=1)
+        if two[0] != one[0] or two[1] != one[1] + 1
     ]
-    return [_named_after_first(group, place) for group in _cut(pictures, breaks)]
+    return stray + [_named_after_first(group, place) for group in _cut(list(numbers), breaks)]
 
 
 def _number_of(picture: Path) -> tuple[str, int]:
@@ -155,7 +179,8 @@ def _number_of(picture: Path) -> tuple[str, int]:
 
 
 def _cut(pictures: Sequence[Path], breaks: Sequence[int]) -> list[list[Path]]:
-    return [list(pictures[first:last]) for first, last in pairwise([0, *breaks, len(pictures)])]
+    groups = [list(pictures[first:last]) for first, last in pairwise([0, *breaks, len(pictures)])]
+    return [group for group in groups if group]
 
 
 def _named_after_first(group: Sequence[Path], place: str) -> Stack:

@@ -30,7 +30,9 @@ class SettledStacks:
         self._settle = settle
         self._seen: dict[str, _Sight] = {}
         self.unsettled = 0
-        """Stacks that were not complete at the last look, those with a known problem apart."""
+        """Stacks that still changed at the last look."""
+        self.stuck: list[Stack] = []
+        """Stacks that no longer change, but have a known problem: those that wait for more frames, and strays."""
 
     def ready(
         self, stacks: Iterable[Stack], now: float, *, busy: Callable[[str], bool] = lambda name: False
@@ -46,16 +48,19 @@ class SettledStacks:
         """
         found = []
         self.unsettled = 0
+        self.stuck = []
         for stack in stacks:
             states = frame_states(stack.frames, self._root)
             sight = self._seen.get(stack.name)
             if sight is None or sight.states != states:
                 self._seen[stack.name] = sight = _Sight(states, now)
-            if stack.problem or sight.given:
+            if sight.given:
                 continue
-            if now - sight.since >= self._settle and not busy(stack.name):
+            if now - sight.since < self._settle or busy(stack.name):
+                self.unsettled += 1
+            elif stack.problem:
+                self.stuck.append(stack)
+            else:
                 sight.given = True
                 found.append(stack)
-            else:
-                self.unsettled += 1
         return found

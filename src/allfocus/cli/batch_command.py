@@ -1,5 +1,9 @@
 """``allfocus batch``: every stack of a folder, on this machine or on a cluster."""
 
+import itertools
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allfocus.cli.interruption import ending_at_once
+from allfocus.cli.interruption import INTERRUPTED, ending_at_once
 from allfocus.cli.printing import device_option, json_option, overwrite_option, print_json, print_notice, progress_bar
 from allfocus.errors import InputError
 
@@ -45,7 +49,13 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 
 @click.command(short_help="Fuse all stacks of a folder, also on a cluster.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The folder for the results.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The folder for the results; for planes a .zarr or .tif.",
+)
 @click.option(
     "--by",
     type=click.Choice(["folder", "file", "time", "number"]),
@@ -119,16 +129,17 @@ def batch(
     Started again, it fuses only what is missing or has changed. A stack that cannot be fused is a row of summary.csv,
     never the end of the run; the exit code is then 2. Ctrl-C keeps what is finished.
 
-    With an OUTPUT that ends in .zarr, FOLDER is one stack of planes larger than the memory (an OME-Zarr, a folder of
-    large TIFF files, or one multi-page TIFF), which is fused block by block into an OME-Zarr.
+    With an OUTPUT that ends in .zarr or .tif, FOLDER is one stack of planes larger than the memory (an OME-Zarr, a
+    folder of large TIFF files, or one multi-page TIFF), which is fused block by block into an OME-Zarr or a tiled TIFF.
     """
-    if output.suffix == ".zarr":
+    _end_at_the_third_interruption()
+    if output.suffix in (".zarr", ".tif", ".tiff"):
         options = {"channel": channel, "scheduler": scheduler, "workers": workers, "memory_limit": memory_limit}
         chosen = {"prefer": settings["prefer"], "device": settings["device"], "overwrite": overwrite}
         _fuse_planes(folder, output, as_json=as_json, patience=patience, **options, **chosen)
         return
     if channel is not None:
-        raise click.UsageError("--channel is for planes: give an output that ends in .zarr")
+        raise click.UsageError("--channel is for planes: give an output that ends in .zarr or .tif")
     with ending_at_once():
         from allfocus.batch.running import fuse_stacks
         from allfocus.batch.stack_task import FuseSettings
@@ -163,6 +174,26 @@ def batch(
             f"{len(result.failed)} of {len(result.rows)} stacks failed; the first: {first.stack}: {first.error} "
             f"(all are in {result.output / 'summary.csv'})"
         )
+
+
+def _end_at_the_third_interruption() -> None:
+    """Lets the first Ctrl-C end the run in order, keeps the second from breaking that off, and ends with the third.
+
+    All that is finished has been written down by then, and workers end when they find that the program is gone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    presses = itertools.count(1)
+
+    def interrupt(number: int, frame: object) -> None:
+        press = next(presses)
+        if press == 1:
+            raise KeyboardInterrupt
+        if press > 2:
+            os._exit(INTERRUPTED)
+        os.write(2, b"\nallfocus: ending the workers; Ctrl-C once more ends at once\n")
+
+    signal.signal(signal.SIGINT, interrupt)
 
 
 def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -> None:
@@ -245,6 +276,9 @@ def _line_printer(*, quiet: bool) -> "Progress":
         if state.dashboard and state.dashboard not in announced:
             announced.append(state.dashboard)
             print_notice(f"{state.waiting} stacks on {state.workers} workers; dashboard: {state.dashboard}")
+        if state.trouble and state.trouble not in announced:
+            announced.append(state.trouble)
+            print_notice(f"cannot look for stacks just now: {state.trouble}")
         for row in state.latest:
             print_notice(f"{row.stack}: " + (row.error or f"{row.width}x{row.height}, {row.seconds:.1f} s"))
 
@@ -265,6 +299,8 @@ def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
     )
     lost = f", scheduler found again {state.restarts} times" if state.restarts else ""
     caption = f"{state.workers} workers{lost}; dashboard: {state.dashboard}" if state.dashboard else None
+    if state.trouble:
+        caption = f"cannot look for stacks just now: {state.trouble}"
     table = Table(box=box.SIMPLE_HEAD, title=title, caption=caption, title_justify="left", caption_justify="left")
     for column in ("stack", "size", "frames", "seconds", "worker", ""):
         table.add_column(column, no_wrap=column != "", overflow="ellipsis")

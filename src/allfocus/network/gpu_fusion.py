@@ -153,8 +153,8 @@ def fuse_windows(
 
 def selection_weights(logits: Tensor, settings: Settings) -> Tensor:
     """Returns the weights (windows, frames, H, W) of logits of that shape."""
-    weights = (logits - logits.amax(dim=1, keepdim=True)).exp().sub(settings.negligible).clamp(min=0)
-    return weights / weights.sum(dim=1, keepdim=True)
+    weights = (logits - logits.amax(dim=1, keepdim=True)).exp_().sub_(settings.negligible).clamp_(min=0)
+    return weights.div_(weights.sum(dim=1, keepdim=True))
 
 
 def _decide(

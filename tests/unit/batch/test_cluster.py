@@ -68,3 +68,34 @@ def test_importing_the_package_and_its_help_load_no_dask():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+HELD = """
+import multiprocessing, os, signal, sys
+from allfocus.batch.cluster import _interruptions_held
+
+def is_blocked():
+    sys.exit(signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+if __name__ == "__main__":
+    try:
+        with _interruptions_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(2):  # the first one starts a helper of Python's
+                child = multiprocessing.get_context("spawn").Process(target=is_blocked)
+                child.start()
+                child.join()
+                print(child.exitcode)
+            print("whole")
+    except KeyboardInterrupt:
+        print("interrupted", signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+def test_ctrl_c_waits_for_the_cluster_to_start_and_does_not_reach_its_processes(tmp_path):
+    (tmp_path / "held.py").write_text(HELD)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "held.py"], capture_output=True, text=True, env=environment, check=True, cwd=tmp_path
+    )
+    assert done.stdout.split() == ["0", "0", "whole", "interrupted", "False"]

@@ -233,9 +233,9 @@ def test_planes_that_cannot_be_fused_are_named(tmp_path, plane_pixels, as_if_lar
     assert not (tmp_path / "out.zarr").exists()
 
 
-def test_a_name_without_zarr_and_a_block_that_does_not_fit_are_refused(tmp_path, planes):
-    with pytest.raises(OutputError, match=r"ends in \.zarr"):
-        fuse_planes(planes, tmp_path / "out.tif")
+def test_a_name_of_another_format_and_a_block_that_does_not_fit_are_refused(tmp_path, planes):
+    with pytest.raises(OutputError, match=r"ends in \.zarr or \.tif"):
+        fuse_planes(planes, tmp_path / "out.png")
     with pytest.raises(InputError, match="multiple of"):
         fuse_planes(planes, tmp_path / "out.zarr", block=1000)
 
@@ -244,3 +244,129 @@ def test_images_of_bio_formats_are_found_one_level_down(tmp_path, plane_pixels, 
     zarr.open_group(str(tmp_path / "in.zarr"), mode="w").attrs.update({"bioformats2raw.layout": 3})
     write_planes(tmp_path / "in.zarr/0", plane_pixels[:, :64, :64])
     assert describe_zarr(tmp_path / "in.zarr").path.endswith(os.path.join("in.zarr", "0"))
+
+
+def in_order(pixels, axes):
+    """Planes (z, y, x, channels) with other axes."""
+    data = pixels[None] if "t" in axes else pixels
+    source = "tzyxc" if "t" in axes else "zyxc"
+    return data.transpose([source.index(axis) for axis in axes])
+
+
+@pytest.mark.parametrize(("axes", "zarr_format"), [("tczyx", 2), ("tczyx", 3), ("zyxc", 3), ("zcyx", 2)])
+def test_axes_in_any_order_give_a_valid_result_in_the_order_of_the_format(
+    tmp_path, plane_pixels, as_if_large, axes, zarr_format, write_planes
+):
+    models = pytest.importorskip("ome_zarr_models")
+    pixels = plane_pixels[:, :130, :150]
+    path = write_planes(tmp_path / "in.zarr", pixels, zarr_format=zarr_format)
+    group = zarr.open_group(str(path), mode="r+")
+    data = in_order(pixels, axes)
+    del group["0"]
+    chunks = tuple(64 if axis in "yx" else 1 for axis in axes)
+    group.create_array("0", shape=data.shape, chunks=chunks, dtype=data.dtype)[:] = data
+    attributes = json.loads(json.dumps(dict(group.attrs)))
+    multiscale = attributes.get("ome", attributes)["multiscales"][0]
+    kinds = {"t": "time", "c": "channel"}
+    multiscale["axes"] = [{"name": axis, "type": kinds.get(axis, "space")} for axis in axes]
+    scale = [{"y": 0.5, "x": 0.25}.get(axis, 1.0) for axis in axes]
+    multiscale["datasets"][0]["coordinateTransformations"] = [{"type": "scale", "scale": scale}]
+    group.attrs.put(attributes)
+    fuse_planes(path, tmp_path / "out.zarr", block=256)
+    found = zarr.open_group(str(tmp_path / "out.zarr"), mode="r")
+    models.open_ome_zarr(found)
+    levels = found["0"][:].reshape(3, 130, 150)
+    assert np.abs(np.moveaxis(levels, 0, -1).astype(int) - in_memory(pixels).astype(int)).max() <= 1
+    written = dict(found.attrs)
+    level = written.get("ome", written)["multiscales"][0]["datasets"][0]
+    assert level["coordinateTransformations"][0]["scale"][-2:] == [0.5, 0.25]
+
+
+def test_the_large_byte_first_is_read(tmp_path, plane_pixels, as_if_large, write_planes):
+    pixels = (plane_pixels[:, :130, :150].astype(np.uint16) * 257).astype(">u2")
+    path = write_planes(tmp_path / "in.zarr", pixels, zarr_format=2)
+    assert json.loads((path / "0/.zarray").read_text())["dtype"] == ">u2"
+    fuse_planes(path, tmp_path / "out.zarr", block=256)
+    expected = in_memory(pixels.astype(np.uint16)).astype(int)
+    assert np.abs(read_result(tmp_path / "out.zarr").astype(int) - expected).max() <= 257
+
+
+def test_one_channel_keeps_its_own_name_and_no_lost_plane_is_shown(tmp_path, plane_pixels, as_if_large, write_planes):
+    path = write_planes(tmp_path / "in.zarr", plane_pixels[:, :64, :64])
+    group = zarr.open_group(str(path), mode="r+")
+    attributes = json.loads(json.dumps(dict(group.attrs)))
+    attributes["ome"]["omero"]["rdefs"] = {"defaultZ": 2, "model": "color"}
+    group.attrs.put(attributes)
+    fuse_planes(path, tmp_path / "out.zarr", channel=1, block=256)
+    display = zarr.open_group(str(tmp_path / "out.zarr"), mode="r").attrs["ome"]["omero"]
+    assert [channel["label"] for channel in display["channels"]] == ["G"]
+    assert display["rdefs"] == {"defaultZ": 0, "model": "color"}
+
+
+@pytest.mark.parametrize("name", ["out.ome.tif", "out.tif"])
+@pytest.mark.parametrize("kind", ["zarr", "tiff"])
+def test_a_tiled_tiff_has_the_pixels_levels_and_pixel_size(
+    tmp_path, plane_pixels, as_if_large, write_planes, name, kind, monkeypatch
+):
+    pixels = plane_pixels[:, :130, :560]
+    if kind == "zarr":
+        source = write_planes(tmp_path / "in.zarr", pixels)
+    else:
+        source = tmp_path / "in.tif"
+        tifffile.imwrite(
+            source,
+            pixels.astype(np.uint16) * 257,
+            byteorder=">",
+            bigtiff=True,
+            tile=(128, 128),
+            photometric="rgb",
+            resolution=(40_000, 40_000),
+            resolutionunit="CENTIMETER",
+            metadata=None,
+            iccprofile=b"profile",
+        )
+        monkeypatch.setattr("allfocus.batch.plane_tiff.LARGEST_CLASSIC_TIFF", 1000)
+    fuse_planes(source, tmp_path / name, block=512)
+    fuse_planes(source, tmp_path / "same.zarr", block=512)
+    with tifffile.TiffFile(tmp_path / name) as tiff:
+        levels = tiff.series[0].levels
+        assert [level.shape for level in levels] == [(130, 560, 3), (65, 280, 3)]
+        for number, level in enumerate(levels):
+            assert np.array_equal(level.asarray(), read_result(tmp_path / "same.zarr", number))
+        page = tiff.pages.first
+        assert page.is_tiled
+        assert (page.resolution, int(page.resolutionunit)) == ((40_000, 40_000), 3)
+        assert tiff.is_bigtiff == (kind == "tiff")
+        assert tiff.is_ome == (name == "out.ome.tif")
+        assert page.iccprofile == (b"profile" if kind == "tiff" else None)
+        if tiff.is_ome:
+            assert 'PhysicalSizeX="0.25"' in str(tiff.ome_metadata)
+    multiscale = zarr.open_group(str(tmp_path / "same.zarr"), mode="r").attrs["ome"]["multiscales"][0]
+    assert multiscale["datasets"][0]["coordinateTransformations"][0]["scale"] == [1.0, 0.25, 0.25]
+    assert multiscale["axes"][-1]["unit"] == "micrometer"
+    assert not list(tmp_path.glob(".*"))
+    with pytest.raises(OutputError, match="exists already"):
+        fuse_planes(source, tmp_path / name, block=512)
+
+
+def test_planes_that_changed_between_two_runs_are_read_anew(tmp_path, plane_pixels, as_if_large, write_planes):
+    path = write_planes(tmp_path / "in.zarr", plane_pixels[:, :64, :64])
+    fuse_planes(path, tmp_path / "first.zarr", block=256)
+    zarr.open_group(str(path), mode="r+")["0"][:] = 7  # in place, as a correction of the background would
+    fuse_planes(path, tmp_path / "second.zarr", block=256)
+    assert (read_result(tmp_path / "second.zarr") == 7).all()
+
+
+def test_two_runs_do_not_write_one_result(tmp_path, planes, as_if_large):
+    with plane_fusion._work_folder(tmp_path / "out.zarr", []), pytest.raises(OutputError, match="another batch"):
+        fuse_planes(planes, tmp_path / "out.zarr", block=256)
+
+
+@pytest.mark.parametrize(
+    ("unit", "size"), [("micron", 0.5), ("\\u00B5m", 0.5), ("nm", 0.0005), ("mm", 500.0), ("pixel", None)]
+)
+def test_the_pixel_size_of_imagej_is_known(tmp_path, unit, size):
+    path = tmp_path / "in.tif"
+    options = {"imagej": True, "resolution": (2, 2), "metadata": {"unit": unit, "axes": "ZYX"}}
+    tifffile.imwrite(path, np.zeros((2, 64, 64), np.uint8), **options)
+    assert describe_planes(path).pixel_size == (None if size is None else pytest.approx((size, size)))

@@ -9,6 +9,7 @@ from allfocus.batch.records import (
     FUSED,
     Manifest,
     StackRecord,
+    _open_to_append,
     content_key,
     frame_states,
     parse_record,
@@ -123,3 +124,14 @@ def test_the_key_of_settings_depends_on_each_of_them_and_on_the_version():
     }
     assert len(keys) == 3
     assert settings_key({"b": 2, "a": 1}, "1") in keys
+
+
+def test_a_full_disk_is_one_clear_error_also_on_closing(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    (tmp_path / "manifest.jsonl").symlink_to("/dev/full")
+    records = Manifest(tmp_path)
+    # Locks and a first look are not what is tested: the device gives zeros without end.
+    records._file = _open_to_append(records.path)
+    with records._file, pytest.raises(OutputError, match=r"No space left on device.*free some space"):
+        records.append([StackRecord("a", FUSED, "a.png")])

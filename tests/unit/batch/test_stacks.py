@@ -49,6 +49,12 @@ def test_hidden_folders_zarr_folders_and_the_output_are_passed_over(tmp_path):
     assert found(tmp_path, skip=tmp_path / "out") == {"a": ["1.png"]}
 
 
+def test_the_output_is_passed_over_however_the_way_to_it_is_written(tmp_path):
+    touch(tmp_path, "real/out/a.png", "real/a/1.png")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert list(found(tmp_path / "link", skip=tmp_path / "real/out")) == ["a"]
+
+
 def test_each_file_can_be_a_stack(tmp_path):
     touch(tmp_path, "x/slide1.tif", "x/slide2.tif")
     assert found(tmp_path, by="file") == {"x/slide1": ["slide1.tif"], "x/slide2": ["slide2.tif"]}
@@ -81,10 +87,12 @@ def test_frames_are_counted_off_and_a_short_rest_is_a_problem(tmp_path):
     assert "has 1 frames, not 3" in stacks[-1].problem
 
 
-def test_a_name_without_a_number_is_named(tmp_path):
-    touch(tmp_path, "1.png", "cover.png")
-    with pytest.raises(InputError, match=r"cover\.png.*no number"):
-        find_stacks(tmp_path, by="number")
+def test_a_name_without_a_number_is_a_problem_of_that_picture_only(tmp_path):
+    touch(tmp_path, "1.png", "cover.png", "2.png")
+    first, stray = find_stacks(tmp_path, by="number")
+    assert (first.name, [path.name for path in first.frames], first.problem) == ("1", ["1.png", "2.png"], "")
+    assert stray.name == "cover"
+    assert "has no number in its name" in stray.problem
 
 
 def test_a_gap_in_time_begins_a_new_stack_whatever_the_names(tmp_path):
@@ -102,10 +110,16 @@ def test_the_time_is_read_from_every_format_with_fractions(tmp_path, ending):
     assert read_capture_time(path) == datetime.datetime(2026, 5, 1, 12, 0, 3, 250000)
 
 
-def test_a_picture_without_a_time_is_named(tmp_path):
+def test_a_picture_without_a_time_or_half_copied_is_a_problem_of_that_picture_only(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "x.jpg")
-    with pytest.raises(InputError, match=r"x\.jpg.*says no time"):
-        find_stacks(tmp_path, by="time")
+    for number in range(3):
+        photograph(tmp_path / f"{number}.jpg", number)
+    (tmp_path / "half.jpg").write_bytes((tmp_path / "0.jpg").read_bytes()[:30])
+    stacks = {stack.name: stack for stack in find_stacks(tmp_path, by="time")}
+    assert sorted(stacks) == ["0", "half", "x"]
+    assert (len(stacks["0"].frames), stacks["0"].problem) == (3, "")
+    assert "says no time" in stacks["x"].problem
+    assert "half.jpg" in stacks["half"].problem
 
 
 def test_a_list_names_the_stacks(tmp_path):

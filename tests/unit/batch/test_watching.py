@@ -38,5 +38,8 @@ def test_a_stack_with_too_few_frames_or_still_being_fused_waits(tmp_path):
     short, plain = Stack("a", (tmp_path / "1.png",), problem="has 1 frames, not 3"), Stack("b", (tmp_path / "2.png",))
     assert settled.ready([short], 0) == []
     assert settled.unsettled == 0
+    assert settled.stuck == [short]
+    assert settled.ready([], 0) == []
+    assert settled.stuck == []
     assert settled.ready([plain], 0, busy=lambda name: name == "b") == []
     assert settled.ready([plain], 1) == [plain]
