@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,40 +64,71 @@ class Studio:
     def job(self, identity: str) -> Any:
         return json.loads(self.get(f"/api/jobs/{identity}"))
 
+    def make_job(self, paths: list[Path], name: str) -> str:
+        identity: str = self.send("/api/jobs", json.dumps({"name": name}).encode())["id"]
+        for path in paths:
+            self.send(f"/api/jobs/{identity}/frames?name={path.name}", path.read_bytes(), kind="image/tiff")
+        return identity
+
+    def fuse(self, identity: str, **options: Any) -> None:
+        self.send(f"/api/jobs/{identity}/start", json.dumps(options).encode())
+        for _ in range(1200):
+            if self.job(identity)["state"] == "done":
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"not fused within two minutes: {self.job(identity)}")
+
+
+@dataclass
+class Process:
+    """``allfocus serve`` in a process of its own, which can be killed and started again at the same address."""
+
+    folder: Path
+    options: list[str]
+    first: Path
+    """What is put first on its search path."""
+
+    def start(self, port: int = 0) -> Studio:
+        search = os.pathsep.join(filter(None, (str(self.first), str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
+        command = [sys.executable, "-m", "allfocus.cli", "serve", "--no-browser", "--port", str(port)]
+        with (self.folder / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [*command, "--work", str(self.folder / "work"), *self.options],
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": search},
+            )
+        return Studio(address_in(self.folder / "log", self.process))
+
+    def stop(self, with_signal: int = signal.SIGINT) -> None:
+        self.process.send_signal(with_signal)
+        self.process.wait(timeout=60)
+
 
 @pytest.fixture(scope="module")
-def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    """``allfocus serve`` in a process of its own, with one report to show."""
+def studio(tmp_path_factory: pytest.TempPathFactory, module_brake: Any) -> Iterator[Studio]:
+    """A server for most of the tests, with one report to show."""
     folder = tmp_path_factory.mktemp("studio")
     report = folder / "reports" / "trial"
     report.mkdir(parents=True)
     (report / "report.html").write_text("<!doctype html><title>Trial</title><h1>Two methods on one set</h1>")
-    search = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
-    shots = tmp_path_factory.getbasetemp()
-    options = ["--no-browser", "--port", "0", "--work", str(folder / "work"), "--reports", str(report.parent)]
-    options += ["--allow-folders", str(shots)]
-    log = (folder / "log").open("w+")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "allfocus.cli", "serve", *options], stderr=log, env={**os.environ, "PYTHONPATH": search}
-    )
+    options = ["--reports", str(report.parent), "--allow-folders", str(tmp_path_factory.getbasetemp())]
+    server = Process(folder, options, module_brake.folder)
     try:
-        yield Studio(address_in(log.name, process))
+        yield server.start()
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
-        log.close()
+        server.stop()
 
 
-def address_in(log: str, process: "subprocess.Popen[bytes]") -> str:
+def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
     """What the server printed about where it listens."""
-    for _ in range(600):
-        found = re.search(r"http://[\d.]+:\d+", Path(log).read_text())
+    for _ in range(1200):
+        found = re.search(r"http://[\d.]+:\d+", log.read_text())
         if found:
             return found[0]
         if process.poll() is not None:
             break
         time.sleep(0.05)
-    raise AssertionError(f"the server did not start: {Path(log).read_text()}")
+    raise AssertionError(f"the server did not start: {log.read_text()}")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +139,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("ALLFOCUS_REQUIRE_BROWSER") == "1":
             pytest.fail("no Chromium found and ALLFOCUS_REQUIRE_BROWSER=1; install the package chromium")
         pytest.skip("no Chromium found; install the package chromium")
-    expect.set_options(timeout=30 * SECONDS)  # a shared machine is slow at random
+    expect.set_options(timeout=60 * SECONDS)  # a shared machine is slow at random
     with playwright_api.sync_playwright() as driver:
         started = driver.chromium.launch(executable_path=program, args=list(SWITCHES))
         yield started
@@ -133,7 +163,7 @@ class Watched:
 def watched(browser: Browser, studio: Studio) -> Iterator[Watched]:
     """A fresh window; afterwards: no error in its console, no request to another host."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
-    context.set_default_timeout(30 * SECONDS)
+    context.set_default_timeout(60 * SECONDS)
     page = context.new_page()
     seen = Watched(page)
 
@@ -174,15 +204,9 @@ def frame_paths(frames: list[np.ndarray], tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def finished(studio: Studio, frame_paths: list[Path]) -> str:
     """The id of a job that was fused over the API, with all its maps."""
-    identity: str = studio.send("/api/jobs", b'{"name": "finished"}')["id"]
-    for path in frame_paths[:4]:
-        studio.send(f"/api/jobs/{identity}/frames?name={path.name}", path.read_bytes(), kind="image/tiff")
-    studio.send(f"/api/jobs/{identity}/start", b'{"method": "ips", "align": false}')
-    for _ in range(600):
-        if studio.job(identity)["state"] == "done":
-            return identity
-        time.sleep(0.1)
-    raise AssertionError(f"not fused within a minute: {studio.job(identity)}")
+    identity = studio.make_job(frame_paths[:4], "finished")
+    studio.fuse(identity, method="ips", align=False)
+    return identity
 
 
 def drop(page: Page, paths: list[Path]) -> None:
@@ -261,7 +285,7 @@ def watch_progress(page: Page) -> None:
     )
 
 
-def test_eight_frames_are_dropped_fused_retouched_and_saved(watched, studio, frames, frame_paths, tmp_path):
+def test_eight_frames_are_dropped_fused_retouched_and_saved(watched, studio, frames, frame_paths, tmp_path, brake):
     page = watched.page
     page.goto(studio.address)
 
@@ -280,9 +304,11 @@ def test_eight_frames_are_dropped_fused_retouched_and_saved(watched, studio, fra
     identity = page.url.rsplit("/", 1)[1]
     page.locator("#option-align").uncheck()
     watch_progress(page)
+    brake.hold()
     page.locator("#start").click()
-    expect(page.locator("#cancel")).to_be_visible()
-    expect(page.locator("body")).not_to_have_attribute("data-phase", "running", timeout=60 * SECONDS)
+    expect(page.locator("#steps .present")).to_be_visible()
+    brake.release()
+    expect(page.locator("body")).not_to_have_attribute("data-phase", "running", timeout=120 * SECONDS)
     assert studio.job(identity)["error"] is None
     seen = page.evaluate("window.seen")
     shares = [share for _, share in seen]
@@ -608,6 +634,22 @@ def test_maps_relief_and_benchmarks_are_shown(watched, studio, finished):
     expect(page.frame_locator("#report-frame iframe").locator("h1")).to_have_text("Two methods on one set")
 
 
+def test_the_list_of_stacks_says_how_much_room_there_is_and_deletes(watched, studio, frame_paths):
+    page = watched.page
+    identity = studio.make_job(frame_paths[:1], "to be deleted")
+    empty = studio.make_job([], "without frames")
+    page.goto(studio.address)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.locator("#stacks-button").click()
+    expect(page.locator("#stack-room")).to_have_text(
+        re.compile(r"^\d.* of 50 GB used. A stack is deleted 7 days after")
+    )
+    for name, gone in (("to be deleted", identity), ("without frames", empty)):
+        page.locator("#stack-list").get_by_role("button", name=f"Delete {name}").click()
+        expect(page.locator("#stack-list .stack").filter(has_text=name)).to_have_count(0)
+        assert gone not in [job["id"] for job in json.loads(studio.get("/api/jobs"))]
+
+
 def test_without_webgl_the_relief_says_so(watched, studio, finished):
     page = watched.page
     page.add_init_script(
@@ -635,6 +677,21 @@ def test_another_methods_result_can_be_painted_from(watched, studio, finished):
     assert studio.job(finished)["strokes"][0]["source"] == "method-average"
     page.locator("#undo").click()
     expect(canvas).to_have_attribute("data-strokes", "0")
+
+
+def test_another_method_can_be_cancelled_and_the_result_stays(watched, studio, finished, brake):
+    page = watched.page
+    open_job(page, studio, finished)
+    brake.hold()
+    page.locator("#alternative").select_option(value="wavelet")
+    page.locator("#add-alternative").click()
+    expect(page.locator("#alternative-hint")).to_contain_text("at work… ")
+    page.locator("#cancel-alternative").click()
+    expect(page.locator("#add-alternative")).to_be_enabled()
+    expect(page.locator("#alternative-hint")).to_be_empty()
+    job = studio.job(finished)
+    assert job["state"] == "done"
+    assert "method-wavelet" not in job["result"]["layers"]
 
 
 def test_the_sharpest_frame_under_the_cursor_is_found(watched, studio, finished, frames):
@@ -675,9 +732,13 @@ def test_a_server_that_is_gone_and_a_stack_that_is_gone_are_said_plainly(watched
     expect(page.locator(".drop")).to_be_visible()
     open_job(page, studio, finished)
     page.get_by_role("tab", name="Settings").click()
-    page.route("**/start", lambda route: route.abort())
+    for address in ("**/start", "**/api/health"):
+        page.route(address, lambda route: route.abort())
     page.locator("#start").click()
     expect(page.locator(".message.error").last).to_contain_text("allfocus serve")
+    page.unroute("**/api/health")
+    expect(page.locator(".message.good")).to_contain_text("The server is back.")
+    expect(page.locator(".message.error").filter(has_text="allfocus serve")).to_have_count(0)
 
 
 def test_a_missing_token_is_asked_for(watched, studio):
@@ -691,15 +752,242 @@ def test_a_missing_token_is_asked_for(watched, studio):
     expect(page.locator("#token-value")).to_be_visible()
 
 
-def test_a_run_can_be_cancelled_and_started_again(watched, studio, frame_paths):
+def test_a_run_can_be_cancelled_and_started_again(watched, studio, frame_paths, brake):
     page = watched.page
     page.goto(studio.address)
     drop(page, frame_paths)
     expect(page.locator(".card[data-frame]")).to_have_count(COUNT)
     expect(page.locator("#start")).to_be_enabled()
+    brake.hold()
     page.locator("#start").click()
     page.locator("#cancel").click()
     expect(page.locator("#trouble")).to_contain_text("Cancelled")
     expect(page.locator("#start")).to_be_enabled()
-    query = urllib.parse.urlparse(page.url).fragment
-    assert studio.job(query.rsplit("/", 1)[1])["state"] == "cancelled"
+    identity = page.url.rsplit("/", 1)[1]
+    assert studio.job(identity)["state"] == "cancelled"
+    brake.release()
+    page.locator("#start").click()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done", timeout=120 * SECONDS)
+    assert studio.job(identity)["state"] == "done"
+
+
+def test_a_page_that_is_loaded_again_takes_up_the_job_and_the_strokes(watched, studio, frame_paths, brake):
+    page = watched.page
+    identity = studio.make_job(frame_paths[:3], "loaded again")
+    page.goto(f"{studio.address}/#/stack/{identity}")
+    expect(page.locator("#start")).to_be_enabled()
+    brake.hold()
+    page.locator("#start").click()
+    expect(page.locator("#steps .present")).to_be_visible()
+    page.reload()
+    expect(page.locator("#steps .present")).to_be_visible()
+    brake.release()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done", timeout=120 * SECONDS)
+
+    paint(page, 0.3)
+    paint(page, 0.6)
+    page.keyboard.press("Control+z")
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "1")
+    expect(page.locator("#canvas")).to_have_attribute("data-busy", "false")
+    page.reload()
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "1")
+    page.locator("#redo").click()
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "2")
+
+
+def paint(page: Page, share: float) -> None:
+    """One dab at a place given as a share of the canvas' width and height."""
+    canvas = page.locator("#canvas")
+    before = int(canvas.get_attribute("data-strokes") or 0)
+    if page.locator("#brush").get_attribute("aria-pressed") != "true":
+        page.locator("#brush").click()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * share, box["y"] + box["height"] * share)
+    expect(canvas).to_have_attribute("data-strokes", str(before + 1))
+    expect(canvas).to_have_attribute("data-busy", "false")
+
+
+def test_the_page_outlives_a_server_that_is_killed_and_started_again(watched, frame_paths, tmp_path, brake):
+    page = watched.page
+    watched.allow("ERR_")  # the browser itself notes each request without an answer
+    watched.allow("another host")  # than that of the other tests
+    server = Process(tmp_path, [], brake.folder)
+    studio = server.start()
+    port = int(studio.address.rpartition(":")[2])
+    finished, running = (studio.make_job(frame_paths[:2], name) for name in ("finished", "running"))
+    studio.fuse(finished, method="average", align=False)
+    gone = page.locator(".message").filter(has_text="does not answer")
+    try:
+        page.goto(f"{studio.address}/#/stack/{running}")
+        expect(page.locator("#start")).to_be_enabled()
+        brake.hold()
+        page.locator("#start").click()
+        expect(page.locator("#steps .present")).to_be_visible()
+        server.stop(signal.SIGKILL)
+        expect(gone).to_be_visible()
+        expect(page.locator("#progress-left")).to_have_text("the server does not answer")
+        brake.release()
+        server.start(port)
+        expect(page.locator("#trouble")).to_contain_text("The server stopped while it ran")
+        expect(gone).to_have_count(0)
+
+        open_job(page, studio, finished)
+        server.stop(signal.SIGKILL)
+        page.keyboard.press("c")  # a frame that was not looked at before
+        expect(gone).to_be_visible()
+        expect(page.locator("#canvas")).to_have_attribute("data-complete", "false")
+        server.start(port)
+        settle(page)
+        expect(gone).to_have_count(0)
+    finally:
+        server.stop()
+
+
+def test_a_second_window_shows_what_was_painted_in_the_first(watched, studio, frame_paths):
+    page = watched.page
+    identity = studio.make_job(frame_paths[::7], "two windows")
+    studio.fuse(identity, method="average", align=False)
+    open_job(page, studio, identity)
+    second = page.context.new_page()
+    open_job(second, studio, identity)
+    before = pixels(second, 0.4, 0.4, 0.6, 0.6)
+    paint(page, 0.5)
+    second.evaluate("dispatchEvent(new Event('focus'))")  # a hidden browser has no windows to go to and fro
+    expect(second.locator("#canvas")).to_have_attribute("data-strokes", "1")
+    settle(second)
+    assert np.abs(pixels(second, 0.4, 0.4, 0.6, 0.6) - before).max() > 5
+    second.locator("#undo").click()
+    expect(second.locator("#canvas")).to_have_attribute("data-strokes", "0")
+    paint_and_expect(page, 0.7, strokes=1)  # this window still thought that there was one
+
+
+def paint_and_expect(page: Page, share: float, *, strokes: int) -> None:
+    box = page.locator("#canvas").bounding_box()
+    with page.expect_response("**/strokes"):
+        page.mouse.click(box["x"] + box["width"] * share, box["y"] + box["height"] * share)
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", str(strokes))
+
+
+def test_files_dropped_while_the_stack_is_fused_do_not_replace_the_page(watched, studio, frame_paths, brake):
+    page = watched.page
+    identity = studio.make_job(frame_paths[:2], "busy")
+    page.goto(f"{studio.address}/#/stack/{identity}")
+    expect(page.locator("#start")).to_be_enabled()
+    brake.hold()
+    page.locator("#start").click()
+    expect(page.locator("#cancel")).to_be_visible()
+    drop(page, frame_paths[2:3])
+    expect(page.get_by_role("alert").filter(has_text="cannot change while they are being fused")).to_be_visible()
+    page.locator("#cancel").click()
+    expect(page.locator("#trouble")).to_contain_text("Cancelled")
+    assert len(studio.job(identity)["frames"]) == 2
+
+
+def test_a_file_that_could_not_be_sent_is_sent_again_into_its_place(watched, studio, frame_paths):
+    page = watched.page
+    watched.allow("429")
+    busy = {"error": "the server is busy with other pictures; try again soon"}
+    page.route("**/frames?name=shot_2.tif", lambda route: route.fulfill(status=429, json=busy), times=1)
+    page.goto(studio.address)
+    drop(page, frame_paths[:3])
+    expect(page.locator(".card.failed")).to_contain_text("The server is busy with other pictures")
+    expect(page.locator(".sending")).to_have_count(0)
+    page.get_by_role("button", name="Send shot_2.tif again").click()
+    expect(page.locator(".card[data-frame]")).to_have_count(3)
+    expect(page.locator(".card-name").nth(1)).to_have_text("shot_2.tif")
+    expect(page.locator("#start")).to_be_enabled()
+
+
+def test_an_error_goes_when_the_next_try_begins(watched, studio, frame_paths):
+    page = watched.page
+    watched.allow("507")
+    identity = studio.make_job(frame_paths[:2], "second try")
+    page.goto(f"{studio.address}/#/stack/{identity}")
+    page.route("**/start", lambda route: route.fulfill(status=507, json={"error": "the work folder is full"}), times=1)
+    page.locator("#start").click()
+    expect(page.locator(".message.error")).to_have_text("The work folder is full.")
+    page.locator("#start").click()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done", timeout=120 * SECONDS)
+    expect(page.locator(".message.error")).to_have_count(0)
+
+
+def test_8_bit_frames_too_are_saved_with_16_bits_and_their_command_is_copied(watched, studio, frames, tmp_path):
+    page = watched.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    paths = [tmp_path / f"small {number}.tif" for number in range(2)]
+    for path, frame in zip(paths, frames, strict=False):
+        tifffile.imwrite(path, (frame >> 8).astype(np.uint8), photometric="rgb")
+    page.goto(studio.address)
+    drop(page, paths)
+    expect(page.locator("#start")).to_have_text("Fuse 2 frames")
+    page.locator("#method").select_option("average")
+    page.locator("#option-align").uncheck()
+    page.locator("#start").click()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done", timeout=120 * SECONDS)
+    page.get_by_role("tab", name="Save").click()
+    with page.expect_download() as waiting:
+        page.locator("#download-tiff").click()
+    assert waiting.value.suggested_filename == "small 0 to small 1-fused.tif"
+    assert tifffile.imread(waiting.value.path()).dtype == np.uint16
+    page.locator("#copy-command").click()
+    expect(page.locator(".message.good")).to_have_text("The command is copied.")
+    command = "allfocus fuse 'small 0.tif' 'small 1.tif' -o fused.tif --method average --no-align --bit-depth 16"
+    assert page.evaluate("navigator.clipboard.readText()") == command
+
+
+def test_frames_that_use_little_of_their_range_can_be_seen(watched, studio, frames, tmp_path):
+    paths = [tmp_path / f"camera_{number}.tif" for number in range(2)]
+    for path, frame in zip(paths, frames, strict=False):
+        tifffile.imwrite(path, frame >> 6, photometric="rgb")  # 10 bits in 16
+    identity = studio.make_job(paths, "microscope")
+    studio.fuse(identity, method="average", align=False)
+    page = watched.page
+    open_job(page, studio, identity)
+    assert pixels(page, 0.3, 0.3, 0.7, 0.7).mean() > 50
+    expect(page.locator("#picture-size")).to_contain_text(re.compile("shown [67][0-9] times brighter"))
+    page.keyboard.press("1")
+    settle(page)
+    assert pixels(page, 0.3, 0.3, 0.7, 0.7).mean() > 50
+    saved = tifffile.imread(BytesIO(studio.get(f"/api/jobs/{identity}/download?format=tiff")))
+    assert saved.max() < 1024
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 360])
+def test_every_view_can_be_chosen_in_every_width(watched, studio, finished, width):
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 800})
+    open_job(page, studio, finished)
+    choose_view(page, "slider")
+    bar = page.locator(".stage-bar").bounding_box()
+    for view in VIEWS:
+        box = page.locator(f'#views label:has(input[value="{view}"])').bounding_box()
+        assert box["x"] >= bar["x"], view
+        assert box["x"] + box["width"] <= bar["x"] + bar["width"] + 0.5, view
+
+
+def test_keys_of_the_brush_work_while_a_list_has_the_focus(watched, studio, finished):
+    page = watched.page
+    open_job(page, studio, finished)
+    page.locator("#source").focus()
+    before = page.locator("#brush-size-value").inner_text()
+    page.keyboard.press("]")
+    expect(page.locator("#brush-size-value")).not_to_have_text(before)
+    page.locator(".card-picture").first.focus()
+    page.keyboard.press("Delete")  # hidden beside a result, where a frame cannot be taken back
+    page.keyboard.press("Alt+ArrowDown")
+    page.wait_for_function("document.activeElement.matches('.card-picture')")
+    assert names(page) == ["shot_1.tif", "shot_2.tif", "shot_3.tif", "shot_4.tif"]
+
+
+def test_the_legend_of_many_frames_leaves_the_picture_to_be_seen(watched, studio, frame_paths, tmp_path):
+    page = watched.page
+    paths = [shutil.copy(frame_paths[number % COUNT], tmp_path / f"shot_{number:02d}.tif") for number in range(30)]
+    identity = studio.make_job([Path(path) for path in paths], "many")
+    studio.fuse(identity, method="depth-map", align=False)
+    open_job(page, studio, identity)
+    choose_view(page, "decision")
+    expect(page.locator("#legend")).to_contain_text("shot_00.tif")
+    expect(page.locator("#legend")).to_contain_text("shot_29.tif")
+    assert page.locator("#legend").bounding_box()["height"] < 40
+    choose_view(page, "result")
+    expect(page.locator("#legend")).to_be_hidden()

@@ -93,8 +93,7 @@ def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, 
                 studio.require_room(sum(size_of(file) for file in files))
             frames = []
             for page, (item, file) in enumerate(zip(found, files, strict=True), start=1):
-                shown = name if len(found) == 1 else f"{name} page {page}"
-                frame = Frame(id=secrets.token_hex(6), name=shown, bytes=size_of(file), **item)
+                frame = _describe(name, page, len(found), file, item)
                 os.replace(file, folder / "frames" / frame.id)
                 frames.append(frame)
             _add(studio, job, frames)
@@ -127,17 +126,34 @@ def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
     for file in files:
         most = studio.settings.frames - len(frames)
         with splitting_folder(studio) as pages:
-            for item in inspect(studio, file, file.name, pages, most=most):
+            found = inspect(studio, file, file.name, pages, most=most)
+            for page, item in enumerate(found, start=1):
                 own = Path(item.pop("file"))
-                frame = Frame(id=secrets.token_hex(6), name=file.name, bytes=size_of(own), path=str(own), **item)
-                if own != file:  # a page of a file with several became a file of the job
-                    frame.path = None
+                frame = _describe(file.name, page, len(found), own, item)
+                if own == file:
+                    frame.path = str(own)
+                else:  # a page of a file with several became a file of the job
                     os.replace(own, studio.store.folder(job_id) / "frames" / frame.id)
                 frames.append(frame)
     with studio.lock:
         job = require_frames(studio, job_id, len(frames))
         _add(studio, job, frames)
         return studio.show(job)
+
+
+def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, Any]) -> Frame:
+    """The frame that one picture of a file becomes.
+
+    Args:
+        name: What the client calls the file.
+        page: Which of its pictures, from 1.
+        pages: How many it holds.
+        file: Where the picture lies now.
+        values: Width, height, channels and bit_depth.
+    """
+    shown, origin = (name, None) if pages == 1 else (f"{name} page {page}", name)
+    size = size_of(file)
+    return Frame(secrets.token_hex(6), shown, bytes=size, file=origin, page=page, pages=pages, **values)
 
 
 def _add(studio: Studio, job: Job, frames: list[Frame]) -> None:

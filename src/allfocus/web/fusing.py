@@ -23,7 +23,8 @@ from allfocus.web.records import (
     Job,
     Options,
     Run,
-    find_problem,
+    command_line,
+    find_problems,
 )
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
@@ -68,11 +69,14 @@ class Fusions:
             included = [frame for frame in job.frames if frame.included]
             if len(included) < 2:
                 raise Refusal(400, f"{len(included)} frames are included; a stack needs at least two")
-            problems = [(frame, find_problem(job, frame)) for frame in included]
-            for frame, problem in problems:
-                if problem and not options.skip_bad:
-                    raise Refusal(400, f"{frame.name} {problem}")
-            require_method(options.method, device=self._studio.settings.device, prefer=options.prefer)
+            problems = find_problems(job.frames)
+            for frame in included:
+                if frame.id in problems and not options.skip_bad:
+                    raise Refusal(400, f"{frame.name} {problems[frame.id]}")
+            included = [frame for frame in included if frame.id not in problems]
+            if len(included) < 2:
+                raise Refusal(400, "no two frames have the same size; a stack needs at least two that do")
+            require_method(options.method, device=self._studio.settings.device, prefer=options.prefer, listed=True)
             first = included[0]
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
@@ -94,7 +98,7 @@ class Fusions:
             job = self._studio.job(job_id)
             if job.run is None or job.state in ACTIVE:
                 raise Refusal(409, "another method can be tried when the job is done")
-            require_method(method, device=self._studio.settings.device)
+            require_method(method, device=self._studio.settings.device, listed=True)
             if any(job.frame(name) is None for name in job.run.frames):
                 raise Refusal(409, "a frame of the result was removed; start the job again first")
             if method == job.run.method:
@@ -141,7 +145,9 @@ class Fusions:
                 return
             job.state = RUNNING
             self._studio.save(job)
-            frames = [frame for frame in job.frames if frame.included]
+            # Left out here and not by the library, which would measure all frames by the first.
+            unfit = find_problems(job.frames)
+            frames = [frame for frame in job.frames if frame.included and frame.id not in unfit]
             options = job.options or Options()
         folder = self._studio.store.folder(job.id)
         paths = [str(self._studio.frame_path(job, frame)) for frame in frames]
@@ -167,7 +173,8 @@ class Fusions:
                 return
             fused = [by_file[name] for name in reply.pop("frames")]
             left_out = {
-                by_file[name].name: self._studio.readable(job, why) for name, why in reply.pop("left_out").items()
+                **{frame.name: unfit[frame.id] for frame in job.frames if frame.included and frame.id in unfit},
+                **{by_file[name].name: self._studio.readable(job, why) for name, why in reply.pop("left_out").items()},
             }
             job.revision += 1
             job.run = Run(
@@ -180,6 +187,7 @@ class Fusions:
                 has_report=(folder / run_name / "report.html").is_file(),
                 bytes=size_of(folder / run_name),
                 first_revision=job.revision,
+                command=command_line(frames, options),
                 **reply,
             )
             job.strokes, job.undone, job.alternatives = [], [], []
@@ -209,6 +217,7 @@ class Fusions:
             "layer": str(target / "alternatives" / f"method-{work.method}"),
             "method": work.method,
             "working_depth": run.working_depth,
+            "white": run.white,
             "max_pixels": self._studio.settings.pixels,
             "device": self._studio.settings.device,
         }

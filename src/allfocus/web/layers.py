@@ -24,6 +24,9 @@ Area = tuple[int, int, int, int]
 AMPLIFICATION = 4
 """Of differences, so that one of 2 in 256 levels can be seen."""
 
+DARK, BRIGHT_SHARE, DARKEST_WHITE = 0.25, 0.999, 0.0005
+"""A picture whose brightest parts, all but so few of its pixels, lie below DARK is shown brighter, up to 2000 times."""
+
 ROWS_AT_ONCE = 512
 JPEG_QUALITY = 90
 
@@ -46,18 +49,42 @@ def layer_bytes(width: int, height: int, channels: int, working_depth: int) -> i
     return width * height * channels * working_depth // 8 + width * height * channels // 3 + 4096
 
 
-def to_bytes(samples: NDArray[Any]) -> NDArray[np.uint8]:
+def to_bytes(samples: NDArray[Any], white: float = 1.0) -> NDArray[np.uint8]:
     """Samples of uint8, uint16 or float32 in 0..1 as uint8, rounded to the nearest.
+
+    Args:
+        samples: Of any shape.
+        white: What is shown as the brightest, 0..1; of uint8 always 1.
 
     Example:
         >>> to_bytes(np.array([[0, 128, 129, 65535]], np.uint16))
         array([[  0,   0,   1, 255]], dtype=uint8)
+        >>> to_bytes(np.array([[0, 2048, 4096, 65535]], np.uint16), white=4096 / 65535)
+        array([[  0, 128, 255, 255]], dtype=uint8)
     """
     if samples.dtype == np.uint8:
         return samples
-    if samples.dtype == np.uint16:
+    if samples.dtype == np.uint16 and white == 1:
         return np.asarray((samples.astype(np.uint32) + 128) // 257, np.uint8)
-    return np.asarray(np.rint(np.clip(samples, 0, 1) * 255), np.uint8)
+    full = 65535.0 if samples.dtype == np.uint16 else 1.0
+    return np.asarray(np.rint(np.clip(samples * np.float32(1 / (full * white)), 0, 1) * 255), np.uint8)
+
+
+def choose_white(pixels: NDArray[np.float32]) -> float:
+    """What to show as the brightest so that a dark picture can be seen: 1, or less when it uses little of the range.
+
+    Cameras of microscopes write 10 to 14 bits into 16, which would all look black.
+
+    Args:
+        pixels: ``(H, W)`` or ``(H, W, 3)``, 0..1.
+
+    Example:
+        >>> choose_white(np.full((8, 8), 0.5, np.float32)), choose_white(np.full((8, 8), 0.05, np.float32))
+        (1.0, 0.05)
+    """
+    step = max(1, max(pixels.shape[:2]) // 1000)
+    brightest = round(float(np.quantile(pixels[::step, ::step], BRIGHT_SHARE)), 4)
+    return max(brightest, DARKEST_WHITE) if brightest < DARK else 1.0
 
 
 def halve(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -75,19 +102,20 @@ def halve(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.resize(even, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def write_layer(folder: Path, samples: NDArray[Any]) -> None:
+def write_layer(folder: Path, samples: NDArray[Any], *, white: float = 1.0) -> None:
     """Put a layer on disk; the folder appears whole or not at all.
 
     Args:
         folder: Where to; an older layer there is replaced.
         samples: ``(H, W)`` or ``(H, W, 3)``; uint8, uint16, or float32 in 0..1.
+        white: What the reduced levels show as the brightest.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f"{secrets.token_hex(4)}.part")
     temporary.mkdir()
     try:
         np.save(temporary / "level0.npy", samples)
-        reduced = _first_reduction(samples)
+        reduced = _first_reduction(samples, white)
         for level in range(1, level_count(samples.shape[1], samples.shape[0])):
             np.save(temporary / f"level{level}.npy", reduced)
             reduced = halve(reduced)
@@ -98,10 +126,10 @@ def write_layer(folder: Path, samples: NDArray[Any]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _first_reduction(samples: NDArray[Any]) -> NDArray[np.uint8]:
+def _first_reduction(samples: NDArray[Any], white: float) -> NDArray[np.uint8]:
     """The whole at half its size, made in strips so that a large picture is not held several times."""
-    strips = [halve(to_bytes(samples[top : top + ROWS_AT_ONCE])) for top in range(0, samples.shape[0], ROWS_AT_ONCE)]
-    return np.concatenate(strips)
+    tops = range(0, samples.shape[0], ROWS_AT_ONCE)
+    return np.concatenate([halve(to_bytes(samples[top : top + ROWS_AT_ONCE], white)) for top in tops])
 
 
 def open_level(folder: Path, level: int, *, writable: bool = False) -> NDArray[Any]:
@@ -114,7 +142,7 @@ def open_level(folder: Path, level: int, *, writable: bool = False) -> NDArray[A
     return opened
 
 
-def refresh_levels(folder: Path, area: Area) -> None:
+def refresh_levels(folder: Path, area: Area, *, white: float = 1.0) -> None:
     """Make the reduced levels of a layer agree again with its full size within an area that was changed."""
     left, top, right, bottom = area
     finer = open_level(folder, 0)
@@ -123,7 +151,7 @@ def refresh_levels(folder: Path, area: Area) -> None:
         coarser = open_level(folder, level, writable=True)
         left, top, right, bottom = left // 2, top // 2, -(-right // 2), -(-bottom // 2)
         part = finer[2 * top : 2 * bottom, 2 * left : 2 * right]
-        coarser[top:bottom, left:right] = halve(to_bytes(part))
+        coarser[top:bottom, left:right] = halve(to_bytes(part, white))
         finer, level = coarser, level + 1
 
 
@@ -135,9 +163,9 @@ def tile_area(column: int, row: int) -> tuple[slice, slice]:
     )
 
 
-def read_tile(folder: Path, level: int, column: int, row: int) -> NDArray[np.uint8]:
+def read_tile(folder: Path, level: int, column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
     """The pixels of a tile, smaller at the right and lower edge; empty beyond them."""
-    return to_bytes(np.array(open_level(folder, level)[tile_area(column, row)]))
+    return to_bytes(np.array(open_level(folder, level)[tile_area(column, row)]), white)
 
 
 def difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 import math
 import shlex
 import unicodedata
+from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -30,6 +31,16 @@ class Frame:
     included: bool = True
     path: str | None = None
     """Where it lies when it is not the job's own copy."""
+    file: str | None = None
+    """The client's name of the file with several pictures that it came from; None for a file of its own."""
+    page: int = 1
+    pages: int = 1
+    """Which of the pictures of that file it is, from 1, and how many there are."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Width, height and channels."""
+        return (self.width, self.height, self.channels)
 
 
 @dataclass
@@ -90,6 +101,10 @@ class Run:
     has_report: bool
     bytes: int
     first_revision: int
+    white: float = 1.0
+    """What is shown as the brightest; less than 1 for a result that would look black."""
+    command: str | None = None
+    """The command line that makes the same; empty when none can, None when the run is older than this field."""
 
     @property
     def levels(self) -> int:
@@ -161,7 +176,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "created": job.created,
         "state": job.state,
         "error": job.error,
-        "frames": [show_frame(job, frame) for frame in job.frames],
+        "frames": show_frames(job),
         "options": asdict(job.options) if job.options else None,
         "progress": progress,
         "notices": list(job.notices),
@@ -170,31 +185,52 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "alternative": next((asdict(item) for item in reversed(job.alternatives) if item.state != DONE), None),
         "strokes": [asdict(stroke) for stroke in job.strokes],
         "redo_count": len(job.undone),
-        "command": command_line(job),
+        "command": _command(job),
     }
 
 
-def show_frame(job: Job, frame: Frame) -> dict[str, Any]:
-    """A frame as clients see it, with what is wrong about it."""
+def show_frames(job: Job) -> list[dict[str, Any]]:
+    """The frames as clients see them, each with what is wrong about it."""
     shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included")
-    return {**{key: getattr(frame, key) for key in shown}, "problem": find_problem(job, frame)}
+    problems = find_problems(job.frames)
+    return [{**{key: getattr(f, key) for key in shown}, "problem": problems.get(f.id)} for f in job.frames]
 
 
-def find_problem(job: Job, frame: Frame) -> str | None:
-    """Why a frame does not fit the first one that is included; None when it does."""
-    first = next((other for other in job.frames if other.included), frame)
-    if (frame.width, frame.height) != (first.width, first.height):
+def find_problems(frames: list[Frame]) -> dict[str, str]:
+    """Why frames do not fit the others, by their ids; those that fit are not in it.
+
+    What most of the included frames are is taken as right, so that one odd frame is named and not all the others.
+
+    Example:
+        >>> frames = [Frame(name, f"{name}.png", side, 4, 3, 8, 9) for name, side in (("a", 5), ("b", 6), ("c", 6))]
+        >>> find_problems(frames)
+        {'a': 'is 5x4, but b.png is 6x4; all frames of a stack need the same size'}
+    """
+    included = [frame for frame in frames if frame.included]
+    if not included:
+        return {}
+    usual = Counter(frame.shape for frame in included).most_common(1)[0][0]
+    model = next(frame for frame in included if frame.shape == usual)
+    return {frame.id: _difference(frame, model) for frame in frames if frame.shape != usual}
+
+
+def _difference(frame: Frame, model: Frame) -> str:
+    if frame.shape[:2] != model.shape[:2]:
         return (
-            f"is {frame.width}x{frame.height}, but {first.name} is {first.width}x{first.height}; "
+            f"is {frame.width}x{frame.height}, but {model.name} is {model.width}x{model.height}; "
             "all frames of a stack need the same size"
         )
-    if frame.channels != first.channels:
-        kinds = {1: "grey", 3: "colour"}
-        return (
-            f"is {kinds.get(frame.channels)}, but {first.name} is {kinds.get(first.channels)}; leave it out or "
-            "convert one of them"
-        )
-    return None
+    kinds = {1: "grey", 3: "colour"}
+    return (
+        f"is {kinds.get(frame.channels)}, but {model.name} is {kinds.get(model.channels)}; leave it out or "
+        "convert one of them"
+    )
+
+
+def _command(job: Job) -> str:
+    """The command line of the result; before there is one, that of what would be fused now."""
+    made = job.run.command if job.run else None
+    return command_line(job.frames, job.options) if made is None else made
 
 
 def _show_result(job: Job) -> dict[str, Any] | None:
@@ -206,6 +242,7 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "width": run.width,
         "height": run.height,
         "bit_depth": run.bit_depth,
+        "white": run.white,
         "frames": run.names,
         "left_out": run.left_out,
         "seconds": run.seconds,
@@ -223,18 +260,26 @@ def _show_result(job: Job) -> dict[str, Any] | None:
     }
 
 
-def command_line(job: Job) -> str:
-    """The command that fuses the included frames with the job's options.
+def command_line(frames: list[Frame], options: Options | None) -> str:
+    """The command that fuses the included frames with these options, called in their folder; empty when none can.
+
+    The command takes whole files, so there is none for some pages of a file, or for pages in another order.
 
     Example:
-        >>> job = Job("1", "", 0, 0, frames=[Frame("a", "one two.png", 6, 4, 3, 8, 9)], options=Options(align=False))
-        >>> command_line(job)
+        >>> frame = Frame("a", "one two.png", 6, 4, 3, 16, 9)
+        >>> command_line([frame], Options(align=False))
         "allfocus fuse 'one two.png' -o fused.tif --no-align"
+        >>> pages = [Frame(str(n), f"s.tif page {n}", 6, 4, 3, 8, 9, file="s.tif", page=n, pages=2) for n in (1, 2)]
+        >>> command_line(pages, None), command_line(pages[::-1], None)
+        ('allfocus fuse s.tif -o fused.tif --bit-depth 16', '')
     """
-    options = job.options or Options()
+    options = options or Options()
+    frames = [frame for frame in frames if frame.included]
+    names = _file_names(frames)
+    if names is None:
+        return ""
     # A name that begins with a dash would be taken for an option.
-    names = [f"./{name}" if name.startswith("-") else name for name in (f.name for f in job.frames if f.included)]
-    parts = ["allfocus", "fuse", *names, "-o", "fused.tif"]
+    parts = ["allfocus", "fuse", *(f"./{name}" if name.startswith("-") else name for name in names), "-o", "fused.tif"]
     if options.method != "ips":
         parts += ["--method", options.method]
     if not options.align:
@@ -243,7 +288,22 @@ def command_line(job: Job) -> str:
         parts += ["--prefer", options.prefer]
     if options.skip_bad:
         parts.append("--skip-bad")
+    if frames and max(frame.bit_depth for frame in frames) == 8:
+        parts += ["--bit-depth", "16"]  # as the studio's TIFF
     return shlex.join(parts)
+
+
+def _file_names(frames: list[Frame]) -> list[str] | None:
+    """The files that hold the frames in this order; None when they would bring others along."""
+    names: list[str] = []
+    expected = 1
+    for frame in frames:
+        if frame.page != expected or (expected > 1 and frame.file != names[-1]):
+            return None
+        if expected == 1:
+            names.append(frame.file or frame.name)
+        expected = frame.page % frame.pages + 1
+    return names if expected == 1 else None
 
 
 def clean_name(text: str, otherwise: str) -> str:

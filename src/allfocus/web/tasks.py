@@ -29,7 +29,7 @@ from allfocus.images.writing import replace_file, to_integers, write_image
 from allfocus.pipeline import StackFusion, fuse_files
 from allfocus.stack_frames import Job, prepare_frames, whole_pixels
 from allfocus.version import __version__
-from allfocus.web.layers import encode_jpeg, to_bytes, write_layer
+from allfocus.web.layers import choose_white, encode_jpeg, to_bytes, write_layer
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -101,8 +101,11 @@ def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> No
     if scale < 1:
         size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
         small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_AREA), np.float32)
+    white = choose_white(small) if image.bit_depth > 8 else 1.0
     Path(target).parent.mkdir(exist_ok=True)
-    replace_file(Path(target), encode_jpeg(to_bytes(small), icc_profile=image.icc_profile, quality=85), overwrite=True)
+    replace_file(
+        Path(target), encode_jpeg(to_bytes(small, white), icc_profile=image.icc_profile, quality=85), overwrite=True
+    )
 
 
 def fuse_stack(
@@ -131,7 +134,8 @@ def fuse_stack(
     target = Path(folder)
     target.mkdir()
     # 8-bit frames are fused into 16 bits too: blending and alignment give values between the levels.
-    working_depth = 32 if any(frame.header.bit_depth == 32 for frame in list_frames(paths)) else 16
+    depths = [frame.header.bit_depth for frame in list_frames(paths)]
+    working_depth, deep = 32 if 32 in depths else 16, max(depths) > 8
     decides = find_method(options["method"]).decides
     progress = _Progress(tell, align=options["align"], check=options["skip_bad"])
     result = fuse_files(
@@ -155,7 +159,9 @@ def fuse_stack(
     _save_alignment(result, target)
     _name_in_report(target / "report.html", dict(zip(paths, names, strict=True)))
     progress("tiles", 0, 1)
-    write_layer(Path(layers) / "result", to_integers(result.image.astype(np.float32, copy=False), working_depth))
+    pixels = result.image.astype(np.float32, copy=False)
+    white = choose_white(pixels) if deep else 1.0
+    write_layer(Path(layers) / "result", to_integers(pixels, working_depth), white=white)
     maps = _finish_maps(target)
     progress("tiles", 1, 1)
     height, width = result.image.shape[:2]
@@ -164,6 +170,7 @@ def fuse_stack(
         "height": height,
         "channels": 1 if result.image.ndim == 2 else 3,
         "working_depth": working_depth,
+        "white": white,
         "frames": list(result.frames),
         "left_out": result.left_out,
         "seconds": result.seconds,
@@ -225,11 +232,12 @@ def _finish_maps(target: Path) -> list[str]:
 
 
 def prepare_frame(
-    path: str, run: str, layer: str, *, place: int, working_depth: int, max_pixels: int, tell: Tell
+    path: str, run: str, layer: str, *, place: int, working_depth: int, white: float, max_pixels: int, tell: Tell
 ) -> None:
     """Write the layer of a frame: aligned and cut exactly as it was for the fusion."""
     pixels = whole_pixels(read_image(path, max_pixels=max_pixels))
-    write_layer(Path(layer), to_integers(_on_grid(pixels, place, _read_alignment(Path(run))), working_depth))
+    moved = _on_grid(pixels, place, _read_alignment(Path(run)))
+    write_layer(Path(layer), to_integers(moved, working_depth), white=white)
 
 
 def _read_alignment(run: Path) -> StackAlignment | None:
@@ -253,9 +261,9 @@ def prepare_map(path: str, layer: str, *, tell: Tell) -> None:
     write_layer(Path(layer), to_bytes(colour_depth(read_image(path, max_pixels=2**62).pixels)))
 
 
-def prepare_result(path: str, layer: str, *, working_depth: int, tell: Tell) -> None:
+def prepare_result(path: str, layer: str, *, working_depth: int, white: float, tell: Tell) -> None:
     """Write the layer of the result again, from its file."""
-    write_layer(Path(layer), to_integers(read_image(path, max_pixels=2**62).pixels, working_depth))
+    write_layer(Path(layer), to_integers(read_image(path, max_pixels=2**62).pixels, working_depth), white=white)
 
 
 def fuse_alternative(
@@ -265,6 +273,7 @@ def fuse_alternative(
     *,
     method: str,
     working_depth: int,
+    white: float,
     max_pixels: int,
     device: str,
     tell: Tell,
@@ -279,7 +288,8 @@ def fuse_alternative(
             progress("reading", len(spool), reader.count)
         curve = choose_curve(reader, FuseOptions(method=method), 0)
         result = fuse(spool, method=method, device=device, curve=curve, progress=lambda *n: progress("fusing", *n))
-    write_layer(Path(layer), to_integers(result.image.astype(np.float32, copy=False), working_depth))
+    samples = to_integers(result.image.astype(np.float32, copy=False), working_depth)
+    write_layer(Path(layer), samples, white=white)
     progress("tiles", 1, 1)
 
 

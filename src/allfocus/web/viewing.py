@@ -1,6 +1,7 @@
 """What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, downloads."""
 
 import json
+import re
 import secrets
 import shutil
 import threading
@@ -74,7 +75,8 @@ class Viewer:
         self._studio.require_room(size)
         if name == "result":
             task = "prepare_result"
-            values |= {"path": str(run_folder / "result.tif"), "working_depth": run.working_depth}
+            depth = {"working_depth": run.working_depth, "white": run.white}
+            values |= {"path": str(run_folder / "result.tif"), **depth}
         elif name in run.maps:
             task = "prepare_map"
             values |= {"path": str(run_folder / f"{name}.png")}
@@ -89,6 +91,7 @@ class Viewer:
                 "run": str(run_folder),
                 "place": run.frames.index(frame_id),
                 "working_depth": run.working_depth,
+                "white": run.white,
                 "max_pixels": self._studio.settings.pixels,
             }
         try:
@@ -133,12 +136,11 @@ class Viewer:
 
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
         if not name.startswith("difference-"):
-            return layers.read_tile(self._shown(job, run, name), level, column, row)
+            return layers.read_tile(self._shown(job, run, name), level, column, row, white=run.white)
         other = self.layer(job, run, "frame-" + name.removeprefix("difference-"))
         result = self._shown(job, run, "result")
-        return layers.difference(
-            layers.read_tile(result, level, column, row), layers.read_tile(other, level, column, row)
-        )
+        tiles = [layers.read_tile(folder, level, column, row, white=run.white) for folder in (result, other)]
+        return layers.difference(*tiles)
 
     def _profile(self, job: Job, run: Run) -> bytes | None:
         """The colour profile of the result, which every tile carries so that its colours are right."""
@@ -170,7 +172,7 @@ class Viewer:
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
             paint(cast(Samples, layers.open_level(folder, 0, writable=True)), stroke, samples, area)
-            layers.refresh_levels(folder, area)
+            layers.refresh_levels(folder, area, white=run.white)
             with self._studio.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
                 answer = {"stroke": vars(stroke), "revision": job.revision, "area": list(area)}
@@ -246,7 +248,7 @@ class Viewer:
         original = cast(Samples, layers.open_level(self.layer(job, run, "result"), 0))
         painted = cast(Samples, layers.open_level(folder, 0, writable=True))
         replay(painted, original, strokes, lambda source: self._open(job, run, source), area)
-        layers.refresh_levels(folder, area)
+        layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
         return cast(Samples, layers.open_level(self.layer(job, run, name), 0))
@@ -274,7 +276,7 @@ class Viewer:
             self._studio.pictures.run("write_download", values)
         except TaskError as error:
             raise Refusal(409, f"the file cannot be written: {self._studio.readable(job, str(error))}") from error
-        return target, f"{job.name.rpartition('.')[0] or job.name}-fused.{suffix}"
+        return target, f"{_without_ending(job.name)}-fused.{suffix}"
 
     def map_file(self, job_id: str, name: str) -> Path:
         """The file of a map: depth, depth-colour, decision or confidence."""
@@ -300,6 +302,16 @@ class Viewer:
         if not run.has_report:
             raise Refusal(404, "there is no report for this job")
         return self._studio.store.folder(job_id) / run.folder / "report.html"
+
+
+def _without_ending(name: str) -> str:
+    """The name of a stack without the ending of a picture's file; other dots belong to the name.
+
+    Example:
+        >>> _without_ending("beetle.tif"), _without_ending("2024.05.01 beetle"), _without_ending(".tif")
+        ('beetle', '2024.05.01 beetle', '.tif')
+    """
+    return re.sub(r"(?<=.)\.(tiff?|png|jpe?g|webp)$", "", name, flags=re.IGNORECASE)
 
 
 def _copy(original: Path, target: Path) -> None:

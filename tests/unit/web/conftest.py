@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from allfocus.web.server import create_app
 from allfocus.web.settings import ServerSettings
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class StudioClient(httpx.Client):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,10 @@ def test_a_stack_is_fused_and_all_its_views_are_there(client: Any, frame_files: 
     result = job["result"]
     assert (result["width"], result["height"], result["bit_depth"], result["levels"]) == (128, 96, 8, 1)
     assert result["frames"] == ["frame_0.png", "frame_1.png", "frame_2.png"]
-    assert job["command"] == "allfocus fuse frame_0.png frame_1.png frame_2.png -o fused.tif --method depth-map"
+    assert (
+        job["command"]
+        == "allfocus fuse frame_0.png frame_1.png frame_2.png -o fused.tif --method depth-map --bit-depth 16"
+    )
     assert {"result", "depth", "decision"} <= set(result["layers"])
     for layer in result["layers"]:
         tile = client.get(f"/api/jobs/{job_id}/tiles/{layer}/0/0/0")
@@ -256,3 +260,51 @@ def test_a_sample_stack_can_be_tried(client: Any) -> None:
     assert answer.status_code == 201
     assert len(answer.json()["frames"]) == 8
     assert client.post("/api/samples", json={"scene": "../desk"}).status_code == 400
+
+
+def test_one_odd_frame_is_named_and_not_all_the_others(client: Any, frame_files: list[bytes], encode: Any) -> None:
+    job_id = client.make_job([encode(np.zeros((90, 128, 3), np.uint8)), *frame_files])
+    assert [bool(frame["problem"]) for frame in client.job(job_id)["frames"]] == [True, False, False, False]
+    answer = client.post(f"/api/jobs/{job_id}/start", json={"method": "average"})
+    assert answer.status_code == 400
+    assert "frame_0.png is 128x90, but frame_1.png is 128x96" in answer.json()["error"]
+    done = client.fuse(job_id, method="average", align=False, skip_bad=True)
+    assert done["result"]["frames"] == ["frame_1.png", "frame_2.png", "frame_3.png"]
+    assert list(done["result"]["left_out"]) == ["frame_0.png"]
+    assert done["command"].startswith("allfocus fuse frame_1.png frame_2.png frame_3.png -o fused.tif")
+
+
+def test_the_command_makes_the_downloaded_picture(
+    client: Any, small_stack: list[NDArray[np.float32]], run_command: Any, tmp_path: Path
+) -> None:
+    pages = [np.rint(frame * 255).astype(np.uint8) for frame in small_stack]
+    (tmp_path / "some pages.tif").write_bytes(write_tiff(pages))
+    job_id = client.post("/api/jobs", json={}).json()["id"]
+    content = (tmp_path / "some pages.tif").read_bytes()
+    assert client.post(f"/api/jobs/{job_id}/frames", params={"name": "some pages.tif"}, content=content).is_success
+    command = shlex.split(client.fuse(job_id, method="depth-map")["command"])
+    assert command[:3] == ["allfocus", "fuse", "some pages.tif"]
+    answer = run_command(*command[1:], cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    downloaded = client.get(f"/api/jobs/{job_id}/download", params={"format": "tiff"}).content
+    made = tifffile.imread(tmp_path / "fused.tif")
+    assert made.dtype == np.uint16
+    assert np.array_equal(made, tifffile.imread(io.BytesIO(downloaded)))
+
+
+def test_the_command_is_that_of_the_result_whatever_was_changed_since(client: Any, frame_files: list[bytes]) -> None:
+    job_id = client.make_job(frame_files)
+    before = client.fuse(job_id, method="depth-map")["command"]
+    frames = client.job(job_id)["frames"]
+    order = [{"id": frame["id"], "included": number > 0} for number, frame in enumerate(frames)]
+    assert client.put(f"/api/jobs/{job_id}/frames", json={"frames": order[::-1]}).json()["command"] == before
+
+
+def test_some_pages_of_a_file_have_no_command(client: Any, small_stack: list[NDArray[np.float32]]) -> None:
+    content = write_tiff([np.rint(frame * 65535).astype(np.uint16) for frame in small_stack])
+    job_id = client.post("/api/jobs", json={}).json()["id"]
+    client.post(f"/api/jobs/{job_id}/frames", params={"name": "stack.tif"}, content=content)
+    job = client.job(job_id)
+    assert job["command"] == "allfocus fuse stack.tif -o fused.tif"
+    order = [{"id": frame["id"], "included": number > 0} for number, frame in enumerate(job["frames"])]
+    assert client.put(f"/api/jobs/{job_id}/frames", json={"frames": order}).json()["command"] == ""

@@ -50,17 +50,25 @@ def test_a_layer_has_halves_until_one_tile_holds_everything(
     assert count == 1 or max(shapes[-2]) > 256
 
 
-@given(left=st.integers(0, 599), top=st.integers(0, 299), width=st.integers(1, 300), height=st.integers(1, 200))
-def test_refreshed_levels_are_those_of_a_layer_written_anew(left: int, top: int, width: int, height: int) -> None:
+@given(
+    left=st.integers(0, 599),
+    top=st.integers(0, 299),
+    width=st.integers(1, 300),
+    height=st.integers(1, 200),
+    white=st.sampled_from([1.0, 0.7]),
+)
+def test_refreshed_levels_are_those_of_a_layer_written_anew(
+    left: int, top: int, width: int, height: int, white: float
+) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "layer"
-        write_layer(path, noise(301, 601, 1))
+        write_layer(path, noise(301, 601, 1), white=white)
         area = (left, top, min(left + width, 601), min(top + height, 301))
         open_level(path, 0, writable=True)[area[1] : area[3], area[0] : area[2]] = 40000
-        refresh_levels(path, area)
-        write_layer(Path(folder) / "anew", np.array(open_level(path, 0)))
+        refresh_levels(path, area, white=white)
+        write_layer(Path(folder) / "anew", np.array(open_level(path, 0)), white=white)
         for level in range(level_count(601, 301)):
             assert np.array_equal(open_level(path, level), open_level(Path(folder) / "anew", level)), level
 

@@ -33,6 +33,15 @@ function sentence(status, body) {
 }
 
 let onTokenWanted = () => {};
+let onLost = () => {};
+
+/** Sets what happens when the server does not answer. */
+export function whenLost(listener) {
+  onLost = listener;
+}
+
+/** Whether the server answers. */
+export const isThere = () => fetch("/api/health").then(() => true, () => false);
 
 /** Sets what happens when the server wants a token. */
 export function whenTokenWanted(listener) {
@@ -48,6 +57,7 @@ async function request(method, path, body) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
+    onLost();
     throw new ApiError(NO_ANSWER);
   }
   if (answer.status === 401) onTokenWanted();
@@ -89,13 +99,20 @@ export const tileUrl = (id, layer, level, column, row, revision) =>
 
 /** Why the server refuses an address: its own sentence. */
 export async function refusalOf(address) {
-  const answer = await fetch(address);
+  const answer = await fetch(address).catch(() => {
+    onLost();
+    throw new ApiError(NO_ANSWER);
+  });
   return answer.ok ? null : sentence(answer.status, await answer.text());
 }
 
 /** One tile as a bitmap that is ready to draw; decoded outside the main thread. */
 export async function readTile(url, signal) {
-  const answer = await fetch(url, { signal });
+  const answer = await fetch(url, { signal }).catch((problem) => {
+    if (problem.name === "AbortError") throw problem;
+    onLost();
+    throw new ApiError(NO_ANSWER);
+  });
   if (!answer.ok) throw new ApiError(sentence(answer.status, await answer.text()), answer.status);
   return createImageBitmap(await answer.blob());
 }
@@ -107,7 +124,10 @@ export function uploadFrame(id, file, onProgress) {
     exchange.open("POST", `${job(id)}/frames?name=${encodeURIComponent(file.name)}`);
     exchange.setRequestHeader("Content-Type", "application/octet-stream");
     exchange.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
-    exchange.onerror = () => reject(new ApiError(`${file.name} could not be sent. ${NO_ANSWER}`));
+    exchange.onerror = () => {
+      onLost();
+      reject(new ApiError(`${file.name} could not be sent. ${NO_ANSWER}`));
+    };
     exchange.onload = () => {
       if (exchange.status === 401) onTokenWanted();
       if (exchange.status >= 200 && exchange.status < 300) resolve(JSON.parse(exchange.responseText));
@@ -117,9 +137,17 @@ export function uploadFrame(id, file, onProgress) {
   });
 }
 
-/** Listens to a job: { state, progress, notice } are called with what the server sends. Returns a function that stops. */
-export function listen(id, handlers) {
+/**
+ * Listens to a job: { state, progress, notice } are called with what the server sends, `ended` when it sends no more.
+ * Returns a function that stops.
+ */
+export function listen(id, { ended, ...handlers }) {
   const source = new EventSource(`${job(id)}/events`);
+  source.onerror = async () => {
+    // The browser itself connects again after a broken line, and does not after a refusal.
+    if (source.readyState === EventSource.CLOSED) ended();
+    else if (!(await isThere())) onLost();
+  };
   for (const [name, handler] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
   }

@@ -18,6 +18,7 @@ export const VIEWS = [
   ["relief", "3D", "3", "the result on its depth, to turn with the mouse"],
 ];
 const COMPARING = ["slider", "side", "flicker", "difference"];
+const MOST_KEYS = 12; // of the legend
 const LAYER_OF = { depth: "depth", decision: "decision", confidence: "confidence", relief: "depth" };
 
 /** Whether the present result has what a view shows. */
@@ -51,7 +52,6 @@ function drawBar() {
   for (const input of byId("views").querySelectorAll("input")) {
     input.checked = input.value === state.view;
     input.disabled = !isPossible(input.value);
-    if (input.checked) input.parentElement.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   const compares = COMPARING.includes(state.view);
   byId("against").hidden = !compares;
@@ -78,8 +78,9 @@ function drawNames() {
   byId("name-left").hidden = state.view === "relief";
   byId("name-right").textContent = "Result";
   byId("name-right").hidden = !split;
-  const { width, height, bit_depth } = state.job.result;
-  byId("picture-size").textContent = `${width} × ${height}, ${bit_depth} bit`;
+  const { width, height, bit_depth, white } = state.job.result;
+  const brighter = white < 1 ? `, shown ${Number((1 / white).toPrecision(2))} times brighter` : "";
+  byId("picture-size").textContent = `${width} × ${height}, ${bit_depth} bit${brighter}`;
   canvas.setAttribute("aria-label", `${VIEWS.find(([key]) => key === state.view)[1]}: ${width} by ${height} pixels. Arrow keys move, plus and minus zoom.`);
 }
 
@@ -89,21 +90,26 @@ function drawLegend() {
   const kind = state.view === "relief" ? null : state.view;
   box.hidden = !legends[kind];
   if (box.hidden) return;
-  if (kind === "decision") {
-    const names = Object.fromEntries(state.job.frames.map((frame) => [frame.id, frame.name]));
+  if (kind === "decision" && Object.keys(legends.decision).length <= MOST_KEYS) {
     box.replaceChildren(
       ...Object.entries(legends.decision).map(([id, colour]) => {
         const swatch = element("i");
         swatch.style.background = colour;
-        return element("span.key", {}, swatch, names[id] ?? id);
+        return element("span.key", {}, swatch, nameOf(`frame-${id}`));
       }),
     );
     return;
   }
-  const { colours, ends } = legends[kind];
+  const { colours, ends } = kind === "decision" ? asScale(legends.decision) : legends[kind];
   const bar = element("i.ramp");
   bar.style.background = `linear-gradient(to right, ${colours.join(", ")})`;
   box.replaceChildren(element("span", {}, ends[0]), bar, element("span", {}, ends[1]));
+}
+
+/** The colours of many frames as a scale from the first to the last, because a list would hide the picture. */
+function asScale(keys) {
+  const ids = Object.keys(keys);
+  return { colours: Object.values(keys), ends: [ids[0], ids.at(-1)].map((id) => nameOf(`frame-${id}`)) };
 }
 
 function drawHandle() {

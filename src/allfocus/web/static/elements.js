@@ -74,13 +74,16 @@ export function readableSeconds(seconds) {
   return minutes < 90 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** 168 -> "7 days". */
+export const readableHours = (hours) => (hours >= 48 ? plural(Math.round(hours / 24), "day") : plural(Math.round(hours * 10) / 10, "hour"));
+
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 /** "nothing was moved" -> "Nothing was moved."; a file name at the front keeps its letters. */
 export function asSentence(text) {
-  const trimmed = text.trim().replace(/\.$/, "");
+  const trimmed = text.trim();
   const isWord = /^[a-z]+[ ,]/.test(trimmed);
-  return `${isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed}.`;
+  return `${isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed}${/[.?!…]$/.test(trimmed) ? "" : "."}`;
 }
 
 /** The name without its folder and ending: "shots/DSC_1.tif" -> "DSC_1". */

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt } from "./messages.js";
 import { emit, on, phase, setJob, setOther, setView, state } from "./state.js";
-import { dismissUpload } from "./uploads.js";
+import { dismissUpload, sendAgain } from "./uploads.js";
 
 const list = byId("frame-list");
 const pictures = new Map(); // the <img> of each frame is kept, because a new one would flash while it decodes
@@ -12,6 +12,9 @@ const unreadable = new Map(); // frame id -> why it has no thumbnail
 let dragged = null;
 
 const locked = () => phase() === "running";
+
+/** Whether the frames can be changed: before the result, and beside it while its settings are open. */
+const showsTools = () => phase() === "prepare" || (phase() === "done" && document.body.dataset.tool === "settings");
 
 /** Sends a new order; the page shows it at once and takes the server's answer afterwards. */
 async function sendFrames(frames) {
@@ -55,11 +58,11 @@ async function remove(frame) {
 function onCardKey(event, frame, place) {
   const steps = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
   const step = steps[event.key];
-  if (step && (event.altKey || event.shiftKey)) move(frame, place + step);
+  if (step && (event.altKey || event.shiftKey)) showsTools() && move(frame, place + step);
   else if (step) state.job.frames[place + step] && focusCard(state.job.frames[place + step].id);
-  else if (event.key === "Home" && event.altKey) move(frame, 0);
-  else if (event.key === "End" && event.altKey) move(frame, state.job.frames.length - 1);
-  else if (event.key === "Delete" || event.key === "Backspace") locked() || remove(frame);
+  else if (event.key === "Home" && event.altKey) showsTools() && move(frame, 0);
+  else if (event.key === "End" && event.altKey) showsTools() && move(frame, state.job.frames.length - 1);
+  else if (event.key === "Delete" || event.key === "Backspace") showsTools() && remove(frame);
   else if (event.key.toLowerCase() === "x" && phase() === "prepare") setIncluded(frame, !frame.included);
   else return;
   event.preventDefault();
@@ -85,7 +88,8 @@ function picture(frame) {
 
 /** A file whose header reads well may still be torn; the thumbnail's refusal says so before the fusion does. */
 async function explain(frame, address) {
-  unreadable.set(frame.id, await api.refusalOf(address));
+  const refusal = await api.refusalOf(address);
+  if (refusal) unreadable.set(frame.id, refusal);
   draw();
 }
 
@@ -188,7 +192,12 @@ function uploadCard(upload) {
       element("span.card-picture.empty", {}, icon("warning")),
       element("span.card-name", { title: upload.name }, upload.name),
       element("span.card-problem", { role: "alert" }, upload.problem),
-      element("button.small", { onclick: () => dismissUpload(upload) }, "Dismiss"),
+      element(
+        "span.row",
+        {},
+        upload.mayHelp && element("button.small", { "aria-label": `Send ${upload.name} again`, onclick: () => attempt(() => sendAgain(upload)) }, "Send again"),
+        element("button.small", { "aria-label": `Dismiss ${upload.name}`, onclick: () => dismissUpload(upload) }, "Dismiss"),
+      ),
     );
   }
   const bar = element("progress", { max: "1", "aria-label": `Sending ${upload.name}` });
@@ -226,6 +235,11 @@ function draw() {
 }
 
 on("job uploads view", draw);
+on("server", () => {
+  if (state.serverIsGone) return;
+  for (const [address, image] of pictures) if (image.complete && !image.naturalWidth) pictures.delete(address);
+  draw();
+});
 on("view", () => list.querySelector(".card.chosen")?.scrollIntoView({ block: "nearest" }));
 on("upload", (upload) => {
   if (upload.bar && upload.share < 1) upload.bar.value = upload.share;

@@ -2,9 +2,10 @@
 
 import * as api from "./api.js";
 import "./compare.js";
-import { byId, element, icon } from "./elements.js";
+import "./connection.js";
+import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import { isDraggingCard } from "./frames.js";
-import { attempt, say } from "./messages.js";
+import { attempt, clearErrors, say } from "./messages.js";
 import { drawOptions } from "./options.js";
 import "./progress.js";
 import "./relief.js";
@@ -49,6 +50,7 @@ function drawPlace() {
   if (job && document.body.dataset.page === "studio" && location.hash !== addressOf(job)) history.replaceState(null, "", addressOf(job));
   const before = document.body.dataset.phase;
   document.body.dataset.phase = phase();
+  if (before !== phase() && phase() !== "welcome") clearErrors();
   if (before !== "done" && phase() === "done") showPanel("picture");
   else if (before === "done" && phase() !== "done") showPanel("frames");
   const trouble = byId("trouble");
@@ -57,7 +59,7 @@ function drawPlace() {
   trouble.className = `trouble ${job.state}`;
   trouble.replaceChildren(
     icon("warning"),
-    element("p", {}, job.state === "failed" ? (job.error ?? "The fusion failed.") : job.result ? "Cancelled. This is the result from before." : "Cancelled. Start again whenever you like."),
+    element("p", {}, job.state === "failed" ? asSentence(job.error ?? "The fusion failed.") : job.result ? "Cancelled. This is the result from before." : "Cancelled. Start again whenever you like."),
   );
 }
 
@@ -72,16 +74,21 @@ function wireFiles() {
   byId("sample").addEventListener("click", () => openSample(byId("sample")));
   byId("server-folder").addEventListener("submit", addServerFolder);
   let depth = 0;
-  const carriesFiles = (event) => !isDraggingCard() && [...(event.dataTransfer?.types ?? [])].includes("Files") && phase() !== "running";
+  const carriesFiles = (event) => !isDraggingCard() && [...(event.dataTransfer?.types ?? [])].includes("Files");
   const mark = (wanted) => document.body.classList.toggle("dropping", wanted);
-  addEventListener("dragenter", (event) => carriesFiles(event) && mark((depth += 1) > 0));
+  addEventListener("dragenter", (event) => carriesFiles(event) && mark((depth += 1) > 0 && phase() !== "running"));
   addEventListener("dragleave", (event) => carriesFiles(event) && mark((depth = Math.max(0, depth - 1)) > 0));
   addEventListener("dragover", (event) => carriesFiles(event) && event.preventDefault());
   addEventListener("drop", (event) => {
     depth = 0;
     mark(false);
     if (!carriesFiles(event)) return;
-    event.preventDefault();
+    event.preventDefault(); // in every phase: the browser would leave the page and show the file
+    if (phase() === "running") {
+      say("The frames cannot change while they are being fused. Wait for the result or cancel.", "bad");
+      return;
+    }
+    if (document.body.dataset.page !== "studio") location.hash = state.job ? addressOf(state.job) : "#/";
     const found = filesOfDrop(event.dataTransfer);
     attempt(async () => addFiles(await found));
   });
@@ -162,8 +169,6 @@ function askForToken() {
   if (!dialog.open) dialog.showModal();
 }
 
-const lifetime = (hours) => (hours >= 48 ? `${Math.round(hours / 24)} days` : `${Math.round(hours)} hours`);
-
 async function begin() {
   api.whenTokenWanted(askForToken);
   byId("token-form").addEventListener("submit", (event) => {
@@ -184,7 +189,7 @@ async function begin() {
   byId("sample").hidden = !state.limits?.samples?.length;
   byId("server-folder").hidden = !state.limits?.local_folders;
   if (state.limits?.lifetime_hours) {
-    byId("lifetime").textContent = `Everything stays on the machine that runs the studio, for ${lifetime(state.limits.lifetime_hours)}.`;
+    byId("lifetime").textContent = `Everything stays on the machine that runs the studio, for ${readableHours(state.limits.lifetime_hours)}.`;
   }
   drawOptions();
   addEventListener("hashchange", () => attempt(followAddress));

@@ -1,14 +1,14 @@
 // Messages at the edge of the window, and the live region that reads changes to people who do not see them.
 
-import { byId, element, icon } from "./elements.js";
-import { on } from "./state.js";
+import { asSentence, byId, element, icon } from "./elements.js";
+import { on, state } from "./state.js";
 
 const SECONDS = { note: 7, good: 4, bad: 9 };
 
 /** Shows a sentence; kind is "note", "good", "bad" or "error". Errors stay until they are closed. */
 export function say(text, kind = "note") {
   const box = byId("messages");
-  for (const old of box.children) if (old.dataset.text === text) old.remove();
+  unsay(text);
   const message = element(
     `div.message.${kind}`,
     { role: kind === "error" || kind === "bad" ? "alert" : "status", "data-text": text },
@@ -18,6 +18,16 @@ export function say(text, kind = "note") {
   box.append(message);
   while (box.children.length > 4) box.firstChild.remove();
   if (SECONDS[kind]) setTimeout(() => message.remove(), SECONDS[kind] * 1000);
+}
+
+/** Takes a sentence away again. */
+export function unsay(text) {
+  for (const old of [...byId("messages").children]) if (old.dataset.text === text) old.remove();
+}
+
+/** Takes away what went wrong before; it does not hold for what is shown now. */
+export function clearErrors() {
+  for (const old of byId("messages").querySelectorAll(".error, .bad")) if (!state.serverIsGone) old.remove();
 }
 
 /** Reads a sentence to screen readers without showing it. */
@@ -31,7 +41,8 @@ export async function attempt(action, button = null) {
   try {
     return await action();
   } catch (problem) {
-    if (problem.name !== "AbortError") say(problem.message, "error");
+    // That the server is gone is said once, by the module that waits for it.
+    if (problem.name !== "AbortError" && !(state.serverIsGone && problem.status === 0)) say(asSentence(problem.message), "error");
     if (problem.name !== "ApiError" && problem.name !== "AbortError") console.error(problem);
     return undefined;
   } finally {

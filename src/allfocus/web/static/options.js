@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { asSentence, byId, element, icon, plural } from "./elements.js";
-import { attempt } from "./messages.js";
-import { on, phase, setJob, state } from "./state.js";
+import { attempt, clearErrors } from "./messages.js";
+import { isSending, listenFirst, on, phase, setJob, state } from "./state.js";
 
 // Plain titles for the methods that most people choose; any other method shows its own name.
 const TITLES = {
@@ -118,14 +118,20 @@ const startButton = element("button.primary.wide", { id: "start", onclick: start
 const startHint = element("p.hint", { id: "start-hint" });
 
 async function start() {
-  const job = await attempt(() => api.start(state.job.id, chosenOptions()), startButton);
-  if (job) setJob(job);
+  clearErrors();
+  await attempt(() => listenFirst(startNow), startButton);
   drawStart();
+}
+
+async function startNow() {
+  const before = state.job;
+  const job = await api.start(before.id, chosenOptions());
+  if (state.job === before) setJob(job); // otherwise the stream has told more already
 }
 
 function drawStart() {
   const frames = state.job?.frames.filter((frame) => frame.included) ?? [];
-  const sending = state.uploads.some((upload) => !upload.problem);
+  const sending = isSending();
   const again = phase() === "done";
   startButton.disabled = sending || frames.length < 2;
   startButton.replaceChildren(icon(again ? "history" : "check"), again ? "Fuse again" : frames.length > 1 ? `Fuse ${plural(frames.length, "frame")}` : "Fuse");

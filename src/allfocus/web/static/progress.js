@@ -62,8 +62,8 @@ function update(job, progress) {
   const bar = byId("progress-bar");
   if (progress) bar.value = fraction;
   byId("progress-share").textContent = job.state === "queued" ? "Waiting for its turn" : `${Math.round(fraction * 100)} %`;
-  const left = secondsLeft(fraction);
-  byId("progress-left").textContent = left === null ? "" : `about ${readableSeconds(Math.max(1, left)).replace(/\.\d/, "")} left`;
+  const left = state.serverIsGone ? null : secondsLeft(fraction);
+  byId("progress-left").textContent = state.serverIsGone ? "the server does not answer" : left === null ? "" : `about ${readableSeconds(Math.max(1, left)).replace(/\.\d/, "")} left`;
   const steps = STEPS.filter(([name, , happens]) => name === progress?.step || happens(job.options));
   const present = steps.findIndex(([name]) => name === progress?.step);
   byId("steps").replaceChildren(
@@ -85,7 +85,7 @@ function update(job, progress) {
   }
 }
 
-on("job progress", draw);
+on("job progress server", draw);
 on("job", ({ before }) => {
   const { job } = state;
   if (!job || before?.id !== job.id || before.state === job.state) return;

@@ -2,13 +2,13 @@
 
 import * as api from "./api.js";
 import { toPicture } from "./camera.js";
-import { byId, element, icon, plural } from "./elements.js";
+import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { brush as pointer } from "./gestures.js";
 import { announce, attempt, say } from "./messages.js";
 import { inOrder, titleOf } from "./options.js";
 import { areaOfStroke, drawRim, drawStroke } from "./painting.js";
 import { sharpestFrame } from "./sharpest.js";
-import { alternativeAtWork, emit, nameOf, on, otherLayers, phase, setBrush, setJob, setOther, setView, state } from "./state.js";
+import { alternativeAtWork, emit, nameOf, on, otherLayers, phase, refreshJob, setBrush, setJob, setOther, setView, state } from "./state.js";
 import { bestLevel, canvas, invalidate, paneAt, panes, screenPoint, view } from "./viewer.js";
 
 const PAINTABLE = ["result", "side"];
@@ -44,9 +44,10 @@ function inTurn(action) {
 
 function takeChange(job, { revision, area, ...rest }) {
   if (state.job?.id !== job.id) return;
-  view.store?.edit(revision, area);
+  const isKnown = view.store?.edit(revision, area);
   setJob({ ...state.job, ...rest, result: { ...state.job.result, revision } });
   invalidate();
+  if (!isKnown) refreshJob(); // another window painted too
 }
 
 function send(stroke) {
@@ -62,6 +63,7 @@ function send(stroke) {
     } catch (problem) {
       pending = pending.filter((other) => other !== stroke);
       invalidate();
+      if (problem.status === 0) say("The last stroke could not be sent and is not in the result. Paint it again.", "bad");
       throw problem;
     }
   });
@@ -105,8 +107,12 @@ export function stepSource(step) {
 
 /** Takes the frame that is sharpest under the cursor as the source; in the middle of the view without a cursor. */
 export async function pickSharpest() {
-  if (phase() !== "done" || !view.store) return;
+  if (phase() !== "done" || !view.store || byId("pick-sharpest").disabled) return;
+  const label = byId("pick-sharpest-label");
+  const shown = label.textContent;
+  label.textContent = "Comparing the frames…"; // the first time each must be aligned again
   const layer = await attempt(() => sharpestFrame(cursor ?? view.camera), byId("pick-sharpest"));
+  label.textContent = shown;
   if (!layer) return;
   setOther(layer);
   say(`${nameOf(layer)} is sharpest here.`, "good");
@@ -233,7 +239,7 @@ function build() {
         element("select", { id: "source", onchange: (event) => setOther(event.target.value) }),
         element("button.plain", { "aria-label": "Next source", title: "Next source ( . )", onclick: () => stepSource(1) }, icon("later")),
       ),
-      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), "Sharpest frame here", element("kbd", {}, "P")),
+      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), element("span", { id: "pick-sharpest-label" }, "Sharpest frame here"), element("kbd", {}, "P")),
     ),
     range("brush-size", "Size", { min: "0", max: String(SIZE_STEPS), oninput: (event) => setBrush({ size: sliderToSize(Number(event.target.value)) }) }, ""),
     range("brush-hardness", "Hardness", { min: "0", max: "100", oninput: (event) => setBrush({ hardness: Number(event.target.value) / 100 }) }, ""),
@@ -262,22 +268,36 @@ function drawAlternatives() {
   const under = alternativeAtWork(job);
   const failed = job.alternatives?.findLast((other) => other.state === "failed");
   const select = element("select", { id: "alternative", disabled: Boolean(under) }, rest.map(({ name }) => element("option", { value: name, selected: name === wanted }, titleOf(name))));
-  const add = element("button", { id: "add-alternative", disabled: Boolean(under) || !rest.length, onclick: () => addAlternative(select.value, add) }, "Add");
-  const share = state.progress ? ` ${Math.round(state.progress.fraction * 100)} %` : "";
+  const add = under
+    ? element("button", { id: "cancel-alternative", onclick: () => cancelAlternative(add) }, "Cancel")
+    : element("button", { id: "add-alternative", disabled: !rest.length, onclick: () => addAlternative(select.value, add) }, "Add");
   byId("alternatives").replaceChildren(
     element(
       "div.field",
       {},
       element("label", { for: "alternative" }, "Another method as a source"),
       element("div.row", {}, select, add),
-      element("p.hint", { role: "status" }, under ? `${titleOf(under.method)}: at work…${share}` : (failed?.error ?? "")),
+      element("p.hint", { id: "alternative-hint", role: "status" }, failed?.error ? asSentence(failed.error) : ""),
     ),
   );
+  drawAlternativeHint();
+}
+
+/** How far another method is; the button beside it stays the same one, so that it can be pressed. */
+function drawAlternativeHint() {
+  const under = alternativeAtWork(state.job);
+  const share = state.progress ? ` ${Math.round(state.progress.fraction * 100)} %` : "";
+  if (under) byId("alternative-hint").textContent = `${titleOf(under.method)}: at work…${share}`;
 }
 
 async function addAlternative(method, button) {
   const job = await attempt(() => api.addAlternative(state.job.id, method), button);
   if (job?.id) setJob(job);
+}
+
+async function cancelAlternative(button) {
+  const job = await attempt(() => api.cancel(state.job.id), button);
+  if (job) setJob(job);
 }
 
 function drawPanel() {
@@ -292,6 +312,7 @@ function drawPanel() {
     ...(groups[1].length ? [element("optgroup", { label: "Other methods" }, options(groups[1]))] : []),
   );
   byId("brush-size").value = sizeToSlider(size);
+  byId("brush-size").setAttribute("aria-valuetext", `${size} pixels across`);
   byId("brush-size-value").textContent = `${size} px`;
   byId("brush-hardness").value = Math.round(hardness * 100);
   byId("brush-hardness-value").textContent = `${Math.round(hardness * 100)} %`;
@@ -311,9 +332,12 @@ function drawCount() {
   canvas.dataset.busy = String(waitingCalls > 0);
 }
 
+// Strokes are painted one after the other; those that wait would be lost with the page.
+addEventListener("beforeunload", (event) => waitingCalls > 0 && event.preventDefault());
 on("job view brush", drawPanel);
 on("strokes", drawCount);
-on("job progress", () => phase() === "done" && byId("alternatives") && drawAlternatives());
+on("job", () => phase() === "done" && byId("alternatives") && drawAlternatives());
+on("progress", () => phase() === "done" && byId("alternatives") && drawAlternativeHint());
 on("view", () => state.brush.on && !PAINTABLE.includes(state.view) && setBrush({ on: false }));
 on("result", () => {
   pending = [];

@@ -6,10 +6,11 @@ import { announce, say } from "./messages.js";
 import { on, phase, state } from "./state.js";
 
 function formatLinks(job) {
-  const deep = job.result.bit_depth > 8;
+  const { bit_depth } = job.result;
   const formats = [
-    ["tiff", deep ? 16 : 8, "TIFF", "for further editing"],
-    ["png", deep ? 16 : 8, "PNG", "no loss, smaller"],
+    // 8-bit frames too: blending and alignment give values between their levels.
+    ["tiff", bit_depth === 32 ? 32 : 16, "TIFF", "for further editing"],
+    ["png", bit_depth > 8 ? 16 : 8, "PNG", "no loss, smaller"],
     ["jpeg", 8, "JPEG", "to send and to show"],
   ];
   return formats.map(([format, bits, title, use], place) =>
@@ -56,10 +57,17 @@ function commandField(job) {
     "div.field",
     {},
     element("h3", {}, "The same on the command line"),
+    ...(job.command ? commandParts(job) : [element("p.hint", {}, "There is no command for some pages of a file, or for pages in another order: it takes whole files.")]),
+  );
+}
+
+function commandParts(job) {
+  const strokes = job.strokes.length > 0 && " It makes the result without the brush strokes, which are kept with the stack here.";
+  return [
     element("pre.command", { id: "command", tabindex: "0", "aria-label": "Command line" }, job.command),
     element("button.small", { id: "copy-command", onclick: () => copyCommand(job.command) }, icon("copy"), "Copy"),
-    job.strokes.length > 0 && element("p.hint", {}, "Brush strokes are kept with the stack here; the command makes the result without them."),
-  );
+    element("p.hint", {}, "Call it in the folder of the frames.", strokes),
+  ];
 }
 
 function facts(job) {
@@ -75,6 +83,7 @@ function facts(job) {
       {},
       ...[
         ["Size", `${result.width} × ${result.height}, ${result.bit_depth} bit`],
+        result.white < 1 ? ["Shown", "brighter than it is; files keep its values"] : null,
         ["Frames", `${result.frames.length}${result.aligned ? ", aligned" : ""}`],
         ["Method", result.method ?? job.options?.method ?? ""],
         seconds ? ["Time", readableSeconds(seconds)] : null,

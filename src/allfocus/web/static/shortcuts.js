@@ -60,13 +60,15 @@ const SHEET = [
   ],
 ];
 
-function isTyping(target) {
+/** Whether a key belongs to the field that has the focus: all of a text field, letters and digits of a list. */
+function isTyping({ target, key, ctrlKey, metaKey }) {
   const field = target.closest?.("input, select, textarea, [contenteditable]");
-  return field && !["checkbox", "radio", "range"].includes(field.type);
+  if (!field || ["checkbox", "radio", "range"].includes(field.type)) return false;
+  return field.tagName !== "SELECT" || !(ctrlKey || metaKey || "[]{}+-=,.?".includes(key));
 }
 
 function onKeyDown(event) {
-  if (document.querySelector("dialog[open]") || isTyping(event.target)) return;
+  if (document.querySelector("dialog[open]") || isTyping(event)) return;
   const key = event.key.toLowerCase();
   if (event.ctrlKey || event.metaKey) {
     if (phase() !== "done") return;
@@ -110,4 +112,5 @@ export function openSheet() {
 
 document.addEventListener("keydown", onKeyDown);
 document.addEventListener("keyup", (event) => event.key.toLowerCase() === "h" && phase() === "done" && peek(false));
+addEventListener("blur", () => phase() === "done" && peek(false)); // the key may be let go in another window
 byId("help").addEventListener("click", openSheet);

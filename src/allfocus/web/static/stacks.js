@@ -1,7 +1,7 @@
 // Earlier stacks: those that the server still keeps, to open again or to delete.
 
 import * as api from "./api.js";
-import { byId, element, icon, plural } from "./elements.js";
+import { byId, element, icon, plural, readableBytes, readableHours } from "./elements.js";
 import { attempt } from "./messages.js";
 import { on, phase, state } from "./state.js";
 
@@ -53,17 +53,26 @@ async function confirmDeletion(job, redraw, button) {
   await redraw();
 }
 
-async function fill(list, most = Infinity) {
+/** Lists the stacks; `removed` is called when one was deleted. */
+async function fill(list, most = Infinity, removed = () => {}) {
   const jobs = (await attempt(api.listJobs)) ?? [];
-  const shown = jobs.filter((job) => job.frames.length > 0);
-  list.replaceChildren(...shown.slice(0, most).map((job) => row(job, () => fill(list, most))));
-  if (!shown.length) list.append(element("li.hint", {}, "No stacks yet."));
-  return shown.length;
+  list.replaceChildren(...jobs.slice(0, most).map((job) => row(job, () => fill(list, most, removed).then(removed))));
+  if (!jobs.length) list.append(element("li.hint", {}, "No stacks yet."));
+  return jobs.length;
 }
 
 export async function openStacks() {
   byId("stacks").showModal();
-  await fill(byId("stack-list"));
+  await fill(byId("stack-list"), Infinity, drawRoom);
+  await drawRoom();
+}
+
+/** How much of its room the server uses, and how long it keeps a stack. */
+async function drawRoom() {
+  const limits = await attempt(api.limits);
+  if (!limits) return;
+  const { used_bytes, disk_bytes, lifetime_hours } = limits;
+  byId("stack-room").textContent = `${readableBytes(used_bytes)} of ${readableBytes(disk_bytes)} used. A stack is deleted ${readableHours(lifetime_hours)} after its last change.`;
 }
 
 async function drawRecent() {

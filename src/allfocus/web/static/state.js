@@ -9,6 +9,7 @@ export const state = {
   job: null,
   progress: null,
   uploads: [],
+  serverIsGone: false,
   view: "result",
   other: null, // the layer that the result is compared with, and that the brush paints from
   brush: { on: false, size: 40, hardness: 0.7 },
@@ -31,9 +32,14 @@ export function phase() {
   return job.result ? "done" : "prepare"; // a run that failed keeps the result of the one before it
 }
 
+const MILLISECONDS_BEFORE_LISTENING_AGAIN = 2000;
 let stopListening = null;
 let listensTo = null;
+let expected = null; // the id of a job that is about to be started
 let shownRun = null; // which run of which job the page shows the result of
+
+/** Whether frames are on their way to the server. */
+export const isSending = () => state.uploads.some((upload) => !upload.problem);
 
 const isAtWork = ({ state }) => state === "queued" || state === "running";
 
@@ -47,11 +53,9 @@ export function setJob(job) {
   const before = state.job;
   state.job = job;
   state.progress = job && worksOn(job) ? (job.progress ?? (before?.id === job.id ? state.progress : null)) : null;
-  if (!job || !worksOn(job) || listensTo !== job.id) {
-    stopListening?.();
-    stopListening = listensTo = null;
-  }
-  if (job && worksOn(job) && !stopListening) follow(job.id);
+  const wanted = job && (worksOn(job) || expected === job.id);
+  if (!wanted || listensTo !== job.id) endListening();
+  if (wanted && !stopListening) follow(job.id);
   const run = job?.result && phase() === "done" ? `${job.id}/${job.result.first_revision}` : null;
   const isNew = run !== shownRun;
   shownRun = run;
@@ -61,10 +65,48 @@ export function setJob(job) {
   if (run && isNew) emit("result");
 }
 
-function follow(id) {
+function endListening() {
+  stopListening?.();
+  stopListening = listensTo = null;
+}
+
+/** Listens to the present job before the action that starts it, so that no step of the work is missed. */
+export async function listenFirst(action) {
+  const { id } = state.job;
+  expected = id;
+  try {
+    await new Promise((resolve) => {
+      if (listensTo === id) resolve();
+      else follow(id, resolve);
+    });
+    return await action();
+  } finally {
+    expected = null;
+    if (state.job) setJob(state.job); // which stops listening when nothing was started
+  }
+}
+
+/** Takes a description of the present job, unless it was sent before a stroke whose answer is here already. */
+function takeNews(job) {
+  if (state.job?.id === job.id && revisionOf(job) >= revisionOf(state.job)) setJob(job);
+}
+
+const revisionOf = (job) => job.result?.revision ?? 0;
+
+/** Calls `began` when the first word came, or when none will. */
+function follow(id, began = () => {}) {
   listensTo = id;
   stopListening = api.listen(id, {
-    state: (job) => state.job?.id === id && setJob(job),
+    state: (job) => {
+      began();
+      takeNews(job);
+    },
+    ended: () => {
+      began();
+      if (listensTo !== id) return;
+      endListening();
+      setTimeout(() => state.job?.id === id && emit("stream-ended"), MILLISECONDS_BEFORE_LISTENING_AGAIN);
+    },
     progress: (progress) => {
       if (state.job?.id !== id) return;
       state.progress = progress;
@@ -110,5 +152,5 @@ export function setBrush(change) {
 
 /** Reloads what the server knows about the present job. */
 export async function refreshJob() {
-  if (state.job) setJob(await api.readJob(state.job.id));
+  if (state.job) takeNews(await api.readJob(state.job.id));
 }

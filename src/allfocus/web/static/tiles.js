@@ -3,6 +3,8 @@
 import { readTile, tileUrl } from "./api.js";
 
 const AT_ONCE = 5; // browsers open six connections to one host; one is left for everything else
+const MOST_TRIES = 5;
+const FIRST_PAUSE = 400; // milliseconds; doubled with each try
 const KEPT = 700; // 256 x 256 x 4 bytes each: 180 MB at most
 
 /** Whether strokes change the pixels of a layer. */
@@ -17,12 +19,12 @@ export class TileStore {
     this.size = job.result.tile_size;
     this.levels = job.result.levels;
     this.first = job.result.first_revision; // of the run: frames and maps never change within it
-    this.base = job.result.revision;
+    this.base = this.latest = job.result.revision;
     this.edits = []; // { revision, area } of every stroke, undo and redo since the page was opened
     this.tiles = new Map(); // key -> { bitmap, revision }, least recently drawn first
     this.asked = new Map(); // key -> AbortController of a request under way
     this.wanted = new Map(); // key -> { layer, level, column, row, revision }: what the last drawing missed
-    this.failures = new Map();
+    this.failures = new Map(); // key -> { count, again: when to ask again }
     this.changed = changed;
     this.failed = failed;
   }
@@ -38,7 +40,22 @@ export class TileStore {
 
   /** From now on tiles under the area are asked for with this revision; the old ones are drawn until the new arrive. */
   edit(revision, area) {
-    this.edits.push({ revision, area });
+    // A revision that was left out is a change that somebody else made, nobody here knows where.
+    const isNext = revision <= this.latest + 1;
+    this.edits.push({ revision, area: isNext ? area : [0, 0, this.width, this.height] });
+    this.latest = Math.max(this.latest, revision);
+    return isNext;
+  }
+
+  /** Takes the revision that the server names; one that is newer than all edits here was made in another window. */
+  follow(revision) {
+    if (revision > this.latest) this.edit(revision, [0, 0, this.width, this.height]);
+  }
+
+  /** Asks again for what could not be had, because the server is back. */
+  retry() {
+    this.failures.clear();
+    this.changed();
   }
 
   /** The area of a tile in pixels of the result: [left, top, right, bottom]. */
@@ -103,13 +120,18 @@ export class TileStore {
     }
     for (const [key, tile] of this.wanted) {
       if (this.asked.size >= AT_ONCE) break;
-      if (!this.asked.has(key) && (this.failures.get(key) ?? 0) < 3) this.ask(key, tile);
+      if (!this.asked.has(key) && this.mayAsk(key)) this.ask(key, tile);
     }
     for (const [key, { bitmap }] of this.tiles) {
       if (this.tiles.size <= KEPT) break;
       bitmap.close();
       this.tiles.delete(key);
     }
+  }
+
+  mayAsk(key) {
+    const failure = this.failures.get(key);
+    return !failure || (failure.count < MOST_TRIES && performance.now() >= failure.again);
   }
 
   get isComplete() {
@@ -126,13 +148,20 @@ export class TileStore {
       this.failures.delete(key);
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      const count = (this.failures.get(key) ?? 0) + 1;
-      this.failures.set(key, count);
-      if (count === 3) this.failed(problem.message);
+      this.noteFailure(key, problem);
     } finally {
       if (this.asked.get(key) === request) this.asked.delete(key);
     }
     this.changed();
+  }
+
+  /** A server that is busy or being started again is asked again, each time later; one that is gone when it is back. */
+  noteFailure(key, problem) {
+    const count = problem.status === 0 ? MOST_TRIES : (this.failures.get(key)?.count ?? 0) + 1;
+    const pause = FIRST_PAUSE * 2 ** (count - 1);
+    this.failures.set(key, { count, again: performance.now() + pause });
+    if (count < MOST_TRIES) setTimeout(() => this.changed(), pause + 20);
+    else if (problem.status !== 0) this.failed(problem.message);
   }
 
   /** One tile as a promise, for those who need pixels and not a view. */

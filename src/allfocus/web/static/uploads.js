@@ -1,15 +1,16 @@
 // From a drop or a file dialog to frames on the server: collects files (folders too), sorts them, sends them.
 
 import * as api from "./api.js";
-import { readableBytes, stem } from "./elements.js";
+import { asSentence, readableBytes, stem } from "./elements.js";
 import { say } from "./messages.js";
-import { emit, refreshJob, setJob, state } from "./state.js";
+import { emit, isSending, setJob, state } from "./state.js";
 
 // What a folder may hold besides frames is left out quietly; a file that was chosen by itself is always sent, because
 // the server recognises pictures by their content.
 const PICTURE_ENDING =
   /\.(tiff?|png|jpe?g|webp|bmp|hei[cf]|avif|dng|nef|nrw|cr2|cr3|crw|arw|sr2|srf|orf|rw2|raf|pef|srw|3fr|fff|iiq|x3f|rwl|mrw|kdc|dcr|erf|raw)$/i;
 const AT_ONCE = 2;
+const MAY_HELP = [0, 408, 429, 500, 507]; // answers after which sending the same file again may help
 
 const naturally = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 export const byName = (first, second) => naturally.compare(first.name, second.name);
@@ -60,6 +61,9 @@ function stackName(files) {
   return names.length > 1 ? `${names[0]} to ${names.at(-1)}` : names[0];
 }
 
+// Frames that are still on their way would be lost with the page.
+addEventListener("beforeunload", (event) => isSending() && event.preventDefault());
+
 /** Why a file cannot even be sent, or null. */
 function refusal(file, limits) {
   if (file.size === 0) return "The file is empty. Copy it from the camera again.";
@@ -91,19 +95,18 @@ export async function addFiles({ files, folder }) {
   emit("uploads");
   try {
     if (!state.job) setJob(await api.createJob(folder ?? stackName(sorted)));
-    await sendAll(state.job.id, uploads.filter((upload) => !upload.problem));
   } catch (problem) {
     state.uploads = state.uploads.filter((upload) => !uploads.includes(upload));
     emit("uploads");
     throw problem;
   }
+  await sendAll(state.job.id, uploads.filter((upload) => !upload.problem));
 }
 
 async function sendAll(id, uploads) {
   const before = new Set(state.job.frames.map((frame) => frame.id));
   const waiting = [...uploads];
-  const sent = [];
-  let hasPages = false; // a file with several pictures becomes several frames; only the server knows them all
+  let sent = 0;
   const sender = async () => {
     for (let upload = waiting.shift(); upload; upload = waiting.shift()) {
       try {
@@ -111,26 +114,40 @@ async function sendAll(id, uploads) {
           upload.share = share;
           emit("upload", upload);
         });
-        if (frame.pages > 1) hasPages = true;
-        sent.push(frame);
+        sent += 1;
         state.uploads = state.uploads.filter((other) => other !== upload);
-        if (state.job?.id === id) setJob({ ...state.job, frames: [...state.job.frames, frame] });
+        const isNew = !state.job?.frames.some(({ id: known }) => known === frame.id);
+        if (state.job?.id === id && isNew) setJob({ ...state.job, frames: [...state.job.frames, frame] });
       } catch (problem) {
-        upload.problem = problem.message;
+        upload.problem = asSentence(problem.message);
+        upload.mayHelp = MAY_HELP.includes(problem.status);
       }
       emit("uploads");
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, sender));
-  if (state.job?.id !== id) return;
-  if (hasPages) await refreshJob();
-  // Two files travel at a time, so they may arrive in another order than that of their names.
-  const added = state.job.frames.filter((frame) => !before.has(frame.id)).sort(byName);
-  const kept = state.job.frames.filter((frame) => before.has(frame.id));
-  if (sent.length) setJob(await api.orderFrames(id, [...kept, ...added]));
-  else await refreshJob();
+  if (sent) await putInOrder(id, before);
   const failed = uploads.filter((upload) => upload.problem).length;
   if (failed) say(failed === 1 ? "One file could not be added; its card says why." : `${failed} files could not be added; their cards say why.`, "bad");
+}
+
+/** Two files travel at a time, so they may arrive in another order than that of their names. */
+async function putInOrder(id, before) {
+  // Only the server knows all frames: a file with several pictures gives several, and the stack may be left meanwhile.
+  const { frames } = await api.readJob(id);
+  const kept = frames.filter((frame) => before.has(frame.id));
+  const added = frames.filter((frame) => !before.has(frame.id)).sort(byName);
+  const isNatural = kept.every((frame, place) => place === 0 || byName(kept[place - 1], frame) <= 0);
+  const job = await api.orderFrames(id, isNatural ? [...kept, ...added].sort(byName) : [...kept, ...added]);
+  if (state.job?.id === id) setJob(job);
+}
+
+/** Sends a file again that could not be sent before. */
+export async function sendAgain(upload) {
+  if (!state.job) return;
+  Object.assign(upload, { problem: null, share: 0 });
+  emit("uploads");
+  await sendAll(state.job.id, [upload]);
 }
 
 /** Takes a card with a problem off the list. */

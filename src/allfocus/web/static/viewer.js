@@ -166,6 +166,8 @@ function askAhead({ layer, level, columns, rows }) {
   const span = store.size * 2 ** level;
   const count = { columns: Math.ceil(store.width / span), rows: Math.ceil(store.height / span) };
   if (level !== store.levels - 1) store.get(layer, store.levels - 1, 0, 0);
+  // The server aligns a frame again when it is first looked at; asked for now, that is done before somebody looks.
+  if (state.other) store.get(state.other, store.levels - 1, 0, 0);
   for (let row = Math.max(0, rows[0] - 1); row < Math.min(count.rows, rows[1] + 1); row += 1) {
     for (let column = Math.max(0, columns[0] - 1); column < Math.min(count.columns, columns[1] + 1); column += 1) {
       store.get(layer, level, column, row);
@@ -270,6 +272,9 @@ on("result", openResult);
 on("view result", followView);
 on("job", () => {
   if (view.store && (phase() !== "done" || state.job.id !== view.store.id)) closeResult();
+  else view.store?.follow(state.job.result.revision);
+  invalidate();
 });
 on("brush", invalidate);
+on("server", () => state.serverIsGone || view.store?.retry());
 readTheme();
