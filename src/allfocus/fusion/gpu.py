@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from allfocus.fusion import blending
 from allfocus.fusion.frame_source import FrameSource, decision_scale
 from allfocus.fusion.inference import three_channels, weights_folder
-from allfocus.fusion.windows import cut_windows, fade, mean_matrices
+from allfocus.fusion.windows import cut_windows, mean_matrices
 from allfocus.network import gpu_fusion
 from allfocus.network.checkpoint import load_network
 
@@ -62,6 +62,7 @@ def fuse_on_gpu(
         scale=plan.scale,
         prior=None if plan.prior is None else torch.from_numpy(plan.prior).to(device),
         lean=plan.lean,
+        decisiveness=plan.decisiveness,
         valid=valid,
         curve=None if curve is None else _sample(curve, device),
         progress=progress,
@@ -100,7 +101,7 @@ class TensorFusion:
         scale = decision_scale(height, width)
         size = (-(-height // scale), -(-width // scale))
         windows = cut_windows(*size)
-        plan = Plan((height, width), scale, windows, [list(range(count))] * len(windows), None, count, 0.0)
+        plan = Plan((height, width), scale, windows, [list(range(count))] * len(windows), None, count)
         self._scale = scale
         self._factor = context_factor(count, size[0] * size[1])
         self._batches = gpu_fusion.prepare_batches(window_tasks(plan), device)
@@ -175,7 +176,6 @@ def settings() -> gpu_fusion.Settings:
         prior_weight=float(blending.PRIOR_WEIGHT),
         largest_margin=blending.LARGEST_MARGIN,
         negligible=float(blending.NEGLIGIBLE),
-        decisiveness=learned.DECISIVENESS,
         never=float(learned.NEVER),
     )
 
@@ -191,13 +191,14 @@ def window_tasks(plan: "Plan") -> list[gpu_fusion.WindowTask]:
             slice(side.start - own.start * plan.scale, side.stop - own.start * plan.scale)
             for side, own in zip(target, window.area, strict=True)
         )
+        fading = plan.fading(window)
         tasks.append(
             gpu_fusion.WindowTask(
                 area=window.area,
                 inside=(rows, columns),
                 target=target,
-                rows=fade(window.rows, plan.size[0], plan.scale),
-                columns=fade(window.columns, plan.size[1], plan.scale),
+                rows=fading[0],
+                columns=fading[1],
                 chosen=chosen,
                 number=number,
             )

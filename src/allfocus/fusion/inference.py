@@ -1,10 +1,11 @@
-"""Running the shipped network: frames -> selection logits, by onnxruntime and without torch."""
+"""Running the shipped network, or one's own: frames -> selection logits, by onnxruntime and without torch."""
 
 import functools
 import importlib.resources
 import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,16 @@ def _gpu_is_there() -> bool:
     return os.path.exists("/dev/nvidiactl") or shutil.which("nvidia-smi") is not None
 
 
-def run_network(frames: Sequence[NDArray[np.float32]], *, device: str, threads: int) -> list[NDArray[np.float32]]:
+def run_network(
+    frames: Sequence[NDArray[np.float32]], *, device: str, threads: int, weights: str | None = None
+) -> list[NDArray[np.float32]]:
     """Returns the selection logits (H, W) of each frame (H, W[, 3]).
 
     Args:
         frames: two or more of one size.
-        device: from :func:`choose_device`.
+        device: from :func:`choose_device`; not ``cuda`` for weights of one's own.
         threads: cores that this run may use.
+        weights: an ONNX file that ``allfocus export`` wrote; None for the shipped one.
     """
     if device == "cuda":
         from allfocus.fusion.gpu import run_on_gpu
@@ -69,7 +73,7 @@ def run_network(frames: Sequence[NDArray[np.float32]], *, device: str, threads: 
         return run_on_gpu(frames)
     height, width = frames[0].shape[:2]
     stack = np.stack([prepare_frame(frame) for frame in frames])
-    logits = np.asarray(_session(device, threads).run(None, {"frames": stack})[0], np.float32)
+    logits = np.asarray(_session(device, threads, weights).run(None, {"frames": stack})[0], np.float32)
     return list(logits[:, :height, :width])
 
 
@@ -104,16 +108,27 @@ def processor_count() -> int:
 
 
 @functools.cache
-def _session(device: str, threads: int) -> Any:
+def _session(device: str, threads: int, weights: str | None) -> Any:
     # Imported here so that classical methods do not pay for it.
     import onnxruntime
 
     providers = ["CPUExecutionProvider"]
     if device == "cuda-onnx":
         providers.insert(0, "CUDAExecutionProvider")
-    model = (weights_folder() / "ips.onnx").read_bytes()
+    file = weights_folder() / "ips.onnx" if weights is None else Path(weights)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that wait for work sleep: spinning would cost processor time while other parts of the fusion run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(model, options, providers=providers)
+    try:
+        session = onnxruntime.InferenceSession(file.read_bytes(), options, providers=providers)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    except Exception as error:  # onnxruntime has classes of its own for each thing that can be wrong with a file
+        if weights is None:
+            raise
+        raise InputError(f"{file}: is no ONNX file that can be run; allfocus export writes one") from error
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    if [entry.name for entry in inputs] != ["frames"] or len(inputs[0].shape) != 4 or len(outputs[0].shape) != 3:
+        raise InputError(f"{file}: is not a network that selects among frames; allfocus export writes one")
+    return session

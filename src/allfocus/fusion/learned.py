@@ -47,6 +47,8 @@ PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
 DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
+HARD = 1e6
+"""The same for a choice without any mixing, except between frames that are exactly as likely."""
 LARGEST_WHOLE = 3_200_000
 """Pixels times frames up to which the network sees the stack as a whole: about 800 MB at 250 bytes each."""
 CONTEXT_PIXELS = 2_000_000
@@ -88,14 +90,31 @@ class Plan:
     """(windows, frames, h, w): what the context says under each window; None where the network sees the whole."""
     frames: int
     """How many there are."""
-    lean: float
+    lean: float = 0.0
     """What is added to the logits from the first frame to the last."""
+    decisiveness: float = 1.0
+    """By what the logits are multiplied before they become weights."""
+    weights: str | None = None
+    """The ONNX file of the network; None for the shipped one."""
+
+    def fading(self, window: Window) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Returns how much a window weighs along the rows and the columns of its reach, at full scale."""
+        rows, columns = (
+            fade(side, length, self.scale)
+            for side, length in zip((window.rows, window.columns), self.size, strict=True)
+        )
+        if self.decisiveness < HARD:
+            return rows, columns
+        # Windows that fade into each other would mix what each of them chose.
+        return (rows > 0.5).astype(np.float32), (columns > 0.5).astype(np.float32)
 
 
 def fuse_ips(
     frames: Sequence[NDArray[np.float32]] | FrameSpool,
     *,
     prefer: str | None = None,
+    hard: bool = False,
+    weights: str | None = None,
     valid: Sequence[Mask] | None = None,
     curve: Curve | None = None,
     device: str = "auto",
@@ -107,6 +126,8 @@ def fuse_ips(
         frames: two or more pictures (H, W, 3) or (H, W), float32 in 0..1, in focus order if depth matters; or a spool
             of such frames on disk, made by :func:`allfocus.fusion.frame_source.open_spool`.
         prefer: ``near`` favours the first frames where frames conflict, ``far`` the last.
+        hard: every pixel is a copy from the likeliest frame, instead of a mean by how likely they are.
+        weights: an ONNX file of one's own; None for the shipped network.
         valid: per frame where it has pixels, for frames in memory; a spool knows by itself.
         curve: the transfer curve of the values; pixels are then mixed in linear light.
         device: ``cpu``, ``cuda`` or ``auto``.
@@ -115,8 +136,8 @@ def fuse_ips(
     source: FrameSource = (
         SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(check_frames(frames), valid)
     )
-    device = choose_device(device)
-    plan = plan_fusion(source, prefer=prefer, device=device)
+    device = choose_device(device) if weights is None else _without_torch(device)
+    plan = plan_fusion(source, prefer=prefer, hard=hard, weights=weights, device=device)
     height, width = plan.size
     if device == "cuda":
         from allfocus.fusion.gpu import fits_memory, fuse_on_gpu
@@ -126,17 +147,34 @@ def fuse_ips(
     return fuse_area(plan, source, (slice(0, height), slice(0, width)), curve=curve, device=device, progress=progress)
 
 
-def plan_fusion(source: FrameSource, *, prefer: str | None = None, device: str = "auto") -> Plan:
+def _without_torch(asked: str) -> str:
+    """Returns what a network of one's own runs on, which is known as an ONNX file only."""
+    device = choose_device(asked)
+    if device == "cuda" and asked == "cuda":
+        raise InputError("an ONNX file runs on a GPU through onnxruntime-gpu, which finds none; use --device cpu")
+    return "cpu" if device == "cuda" else device
+
+
+def plan_fusion(
+    source: FrameSource,
+    *,
+    prefer: str | None = None,
+    hard: bool = False,
+    weights: str | None = None,
+    device: str = "auto",
+) -> Plan:
     """Returns how a stack will be fused; looks at every frame once, at the reduced scale."""
     height, width = source.shape[:2]
     frames = len(source)
     lean = {None: 0.0, "near": -PREFERENCE, "far": PREFERENCE}[prefer]
+    decisiveness = HARD if hard else DECISIVENESS if lean else 1.0
     if frames * height * width <= LARGEST_WHOLE and decision_scale(height, width) == 1:
-        return Plan((height, width), 1, [whole_window(height, width)], [list(range(frames))], None, frames, lean)
+        whole = [whole_window(height, width)]
+        return Plan((height, width), 1, whole, [list(range(frames))], None, frames, lean, decisiveness, weights)
     scale = decision_scale(height, width)
     size = (-(-height // scale), -(-width // scale))
     windows = cut_windows(*size)
-    context = _see_whole(source, size[0] * size[1], device)
+    context = _see_whole(source, size[0] * size[1], device, weights)
     winner = (context + lean * np.linspace(0, 1, frames, dtype=np.float32)[:, None, None]).argmax(axis=0)
     sharpness = source.sharpness()
     chosen = []
@@ -146,7 +184,8 @@ def plan_fusion(source: FrameSource, *, prefer: str | None = None, device: str =
         ranked = np.argsort(-share, kind="stable")
         expected = [int(index) for index in ranked if share[index] > EXPECTED_SHARE * share.sum()]
         chosen.append(_cover(source, window, scale, choose_frames(sharpness, window, expected)))
-    return Plan((height, width), scale, windows, chosen, average_under(context, windows, *size), frames, lean)
+    prior = average_under(context, windows, *size)
+    return Plan((height, width), scale, windows, chosen, prior, frames, lean, decisiveness, weights)
 
 
 def _cover(source: FrameSource, window: Window, scale: int, chosen: list[int]) -> list[int]:
@@ -180,13 +219,13 @@ def context_factor(frames: int, pixels: int) -> int:
     return factor
 
 
-def _see_whole(source: FrameSource, pixels: int, device: str) -> NDArray[np.float32]:
+def _see_whole(source: FrameSource, pixels: int, device: str, weights: str | None) -> NDArray[np.float32]:
     """Returns the settled logits (frames, h, w) of all frames at a scale at which the network can see them at once."""
     factor = context_factor(len(source), pixels)
     frames = [read_whole_reduced(source, index, factor) for index in range(len(source))]
     order = _order_of_content(frames)
     ordered = [frames[index] for index in order]
-    logits = run_network(ordered, device=device, threads=processor_count())
+    logits = run_network(ordered, device=device, threads=processor_count(), weights=weights)
     settled = settle_logits(logits, differing_evidence(ordered))
     return np.stack([settled[order.index(index)] for index in range(len(frames))])
 
@@ -219,8 +258,7 @@ def fuse_area(
     work = functools.partial(_fuse_window, plan, source, curve=curve, device=device)
     for done, (number, part) in enumerate(_in_parallel(work, list(places)), start=1):
         window, (inside, target) = plan.windows[number], places[number]
-        rows = fade(window.rows, plan.size[0], plan.scale)[inside[0]]
-        columns = fade(window.columns, plan.size[1], plan.scale)[inside[1]]
+        rows, columns = (weight[part] for weight, part in zip(plan.fading(window), inside, strict=True))
         weight = rows[:, None] * columns[None, :]
         image[target] += part.image[inside] * (weight[..., None] if image.ndim == 3 else weight)
         depth[target] += part.depth[inside] * weight
@@ -284,14 +322,15 @@ def _fuse_window(
     if plan.prior is not None:
         known = plan.prior[number][chosen]
         prior = list(known - known.max(axis=0, keepdims=True))
-    logits = settle_logits(run_network(parts, device=device, threads=threads), evidence, prior)
+    logits = run_network(parts, device=device, threads=threads, weights=plan.weights)
+    logits = settle_logits(logits, evidence, prior)
     del parts
     positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
     logits = [own + plan.lean * place for own, place in zip(logits, positions, strict=True)]
     grown, trim = _reach_inside(window, plan)
     confidence = _lead(logits) * evidence
-    if plan.lean:
-        logits = [np.float32(DECISIVENESS) * own for own in logits]
+    if plan.decisiveness != 1:
+        logits = [np.float32(plan.decisiveness) * own for own in logits]
     full = at_full_scale(window.reach, plan)
     masks = [source.read_valid(index, full) for index in chosen]
     whole = all(mask is None or mask.all() for mask in masks)

@@ -2,9 +2,11 @@
 
 import difflib
 import importlib
+import importlib.resources
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +24,8 @@ Progress = Callable[[int, int], None]
 
 
 DEVICES = ("auto", "cpu", "cuda")
+NETWORK_ENDING = ".onnx"
+"""How the name of a method ends that is the file of a network."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,12 @@ class Method:
     limits: str = ""
     decides: bool = True
     """True if the method says which frame each pixel came from."""
-    linear: bool = False
-    """True if the method can blend in linear light."""
+    selects: bool = False
+    """True for those by our network: frames may stay on disk, a preference and linear light are known."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What its function is always called with."""
+    network: str = field(default="", repr=False)
+    """The network behind it: a name in the folder of the shipped weights, or a file; empty for classical methods."""
     missing: str = ""
     """Why the method cannot run yet; empty for those that can."""
     function: str = field(default="", repr=False)
@@ -69,10 +77,21 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             "ips",
-            "our network: selects each pixel from any number of frames",
+            "our network: weighs the frames of each pixel by how likely they are in focus",
             "Inter-image pixel shuffling (Lin, Ma, Wang 2025), extended",
             "pictures above 1.2 megapixels are decided at half scale",
-            linear=True,
+            selects=True,
+            network="ips",
+            function="learned:fuse_ips",
+        ),
+        Method(
+            "ips-hard",
+            "the same network, every pixel copied from the likeliest frame: for measuring in the result",
+            "Inter-image pixel shuffling (Lin, Ma, Wang 2025), extended",
+            "farther from the truth than ips where a choice is nearly even",
+            selects=True,
+            options={"hard": True},
+            network="ips",
             function="learned:fuse_ips",
         ),
         Method(
@@ -81,6 +100,7 @@ METHODS: dict[str, Method] = {
             "Inter-image pixel shuffling (Lin, Ma, Wang 2025)",
             "exactly 2 frames; needs the train extra; slow without a GPU",
             decides=False,
+            network="ips-paper",
             function="learned:fuse_ips_paper",
         ),
         Method(
@@ -145,15 +165,34 @@ def list_methods() -> list[Method]:
 
 
 def find_method(name: str) -> Method:
-    """Returns the method called `name`.
+    """Returns the method called `name`, or that of a network of one's own: the path of a file that ends in ``.onnx``.
 
     Raises:
         InputError: there is none; the message names the nearest.
     """
     if name in METHODS:
         return METHODS[name]
+    if name.endswith(NETWORK_ENDING):
+        if not Path(name).is_file():
+            raise InputError(f"{name}: there is no such file; allfocus export writes a network as one")
+        own = {"weights": name}
+        return replace(METHODS["ips"], name=name, summary="a network of your own", options=own, network=name)
     nearest = difflib.get_close_matches(name.lower(), METHODS, n=1, cutoff=0.0)[0]
     raise InputError(f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)")
+
+
+def weights_files(method: Method) -> list[Path]:
+    """Returns the files of a method's network; none for classical methods.
+
+    Example:
+        >>> [path.name for path in weights_files(find_method("ips-hard"))]
+        ['ips.onnx', 'ips.safetensors']
+    """
+    if not method.network or method.network.endswith(NETWORK_ENDING):
+        return [Path(method.network)] if method.network else []
+    folder = Path(str(importlib.resources.files("allfocus") / "weights"))
+    files = [folder / f"{method.network}{ending}" for ending in (NETWORK_ENDING, ".safetensors")]
+    return [path for path in files if path.is_file()]
 
 
 def require_method(
@@ -163,21 +202,26 @@ def require_method(
     prefer: str | None = None,
     maps: bool = False,
     linear_light: bool | None = None,
+    listed: bool = False,
 ) -> Method:
     """Returns the method called `name` if it can do what is asked; meant to be asked before the long work begins.
+
+    With `listed`, only a name of the table will do, and no file of a network: for names that come from strangers.
 
     Raises:
         InputError: there is no such method or device, it knows no preference or linear light, or makes no decision and
             depth maps.
         MissingDependencyError: the method cannot run with what is installed.
     """
+    if listed and name not in METHODS:
+        raise InputError(f"unknown method {name!r}; valid are {', '.join(METHODS)}")
     chosen = find_method(name)
     if chosen.missing:
         ready = ", ".join(other.name for other in METHODS.values() if not other.missing)
         raise MissingDependencyError(f"{name} cannot run: {chosen.missing}; methods that can: {ready}")
-    if prefer is not None and (prefer not in ("near", "far") or chosen.name != "ips"):
+    if prefer is not None and (prefer not in ("near", "far") or not chosen.selects):
         raise InputError(f"prefer = {prefer!r}; it is near or far, and only the method ips knows it")
-    if linear_light and not chosen.linear:
+    if linear_light and not chosen.selects:
         raise InputError(f"{name} works on the values as they are stored; only the method ips blends in linear light")
     if device not in DEVICES:
         raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}")
@@ -200,7 +244,7 @@ def fuse(
 
     Args:
         frames: two or more registered pictures of one size, (H, W, 3) RGB or (H, W); uint8, uint16, or float in 0..1.
-        method: a name of :func:`list_methods`.
+        method: a name of :func:`list_methods`, or the path of a network of your own (.onnx, from ``allfocus export``).
         prefer: ``near`` or ``far``: which end of the stack (its first frame is near) wins where frames conflict; only
             for the method ips.
         device: ``auto``, ``cpu`` or ``cuda``; only the learned methods care.
@@ -224,14 +268,14 @@ def fuse(
     chosen = require_method(method, device=device, prefer=prefer, linear_light=curve is not None)
     module, _, name = chosen.function.partition(":")
     function = getattr(importlib.import_module(f"allfocus.fusion.{module}"), name)
-    options: dict[str, Any] = {"device": device} if module == "learned" else {}
+    options: dict[str, Any] = {**chosen.options, **({"device": device} if module == "learned" else {})}
     if progress is not None:
         progress(0, 1)
-    pictures, dtype = _prepare(frames, whole=chosen.name != "ips")
+    pictures, dtype = _prepare(frames, whole=not chosen.selects)
     masks = _masks(frames, valid, pictures)
     if masks is not None and not isinstance(pictures, FrameSpool):
         pictures = fill_invalid(pictures, masks)
-    if chosen.name == "ips":
+    if chosen.selects:
         options |= {"progress": progress, "prefer": prefer, "valid": masks, "curve": curve}
         return _result(dtype, *function(pictures, **options))
     whole = cast(list[NDArray[np.float32]], pictures)

@@ -25,7 +25,6 @@ class Settings:
     prior_weight: float
     largest_margin: float
     negligible: float
-    decisiveness: float
     never: float
 
 
@@ -97,6 +96,7 @@ def fuse_windows(
     scale: int,
     prior: Tensor | None = None,
     lean: float = 0.0,
+    decisiveness: float = 1.0,
     valid: Tensor | None = None,
     curve: Tensor | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -114,6 +114,7 @@ def fuse_windows(
         scale: pixels of the frames per pixel of the reduced ones, along each side.
         prior: (windows, frames, h, w) logits of the context under each window, at the coarsest scale of settling.
         lean: added to the logits from the first frame to the last.
+        decisiveness: by what the logits are multiplied before they become weights.
         valid: (frames, H, W) where each frame has pixels; None for everywhere.
         curve: light at evenly spaced values from 0 to 1; pixels are then mixed in linear light.
         progress: called with the windows done and the windows in all.
@@ -124,7 +125,7 @@ def fuse_windows(
     done, total = 0, sum(len(batch.tasks) for batch in batches)
     for batch in batches:
         logits, lead = _decide(reduced, network, batch, settings, prior, lean / max(1, count - 1))
-        logits = logits if lean == 0 else settings.decisiveness * logits
+        logits = logits if decisiveness == 1 else decisiveness * logits
         large = logits if scale == 1 else functional.interpolate(logits, scale_factor=float(scale), mode="bilinear")
         lead = lead if scale == 1 else functional.interpolate(lead, scale_factor=float(scale), mode="bilinear")
         weights = selection_weights(large, settings) if valid is None else None

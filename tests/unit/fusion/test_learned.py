@@ -440,6 +440,21 @@ def test_equal_frames_come_back_bit_for_bit_with_a_curve(any_way, bits, count):
     assert (fuse([frame] * count, curve=Curve((SRGB,))).image == frame).all()
 
 
+# Copies
+
+
+@pytest.mark.parametrize("prefer", [None, "near"])
+def test_hard_choices_copy_every_pixel_from_the_frame_that_the_decision_names(any_way, desk, prefer):
+    found = fuse_ips(desk.frames, hard=True, prefer=prefer)
+    named = np.take_along_axis(np.stack(desk.frames), found.decision[None, ..., None].astype(int), axis=0)[0]
+    np.testing.assert_array_equal(found.image, named)
+    assert len(np.unique(found.decision)) > 1
+
+
+def test_hard_choices_agree_with_the_likeliest_frames(desk):
+    np.testing.assert_array_equal(fuse_ips(desk.frames, hard=True).decision, fuse_ips(desk.frames).decision)
+
+
 # Confidence
 
 

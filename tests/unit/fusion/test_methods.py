@@ -1,19 +1,21 @@
 """The table of methods, `fuse`, and the shared check through `fuse`: what every method that runs must do."""
 
 import importlib
+import importlib.resources
 
 import numpy as np
 import pytest
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion import methods
-from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods
+from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
 from allfocus.images.image import Image, ImageStack
+from allfocus.scenes.rendering import render_scene
 
-CORE = ["ips", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average"]
+CORE = ["ips", "ips-hard", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average"]
 PLANNED = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void"]
 RUNNING = [*CORE, "ips-paper"]
-DECIDING = ["ips", "dsift", "dct-corr", "depth-map"]
+DECIDING = ["ips", "ips-hard", "dsift", "dct-corr", "depth-map"]
 
 every_method = pytest.mark.parametrize("method", RUNNING)
 
@@ -215,3 +217,60 @@ def test_the_default_method_is_ips(monkeypatch):
 def test_an_unknown_option_is_refused():
     with pytest.raises(TypeError, match="methode"):
         fuse(small_pair(), methode="ips")
+
+
+# Networks of one's own
+
+
+onnx = pytest.importorskip("onnx", reason="needs the extra train")
+
+
+@pytest.fixture(scope="module")
+def desk():
+    return render_scene("desk", frames=3, size=(96, 128))
+
+
+@pytest.fixture
+def own_network(tmp_path):
+    path = tmp_path / "own.onnx"
+    path.write_bytes((importlib.resources.files("allfocus") / "weights" / "ips.onnx").read_bytes())
+    return path
+
+
+def test_the_file_of_a_network_is_a_method(desk, own_network):
+    expected, found = fuse(desk.frames, method="ips"), fuse(desk.frames, method=str(own_network))
+    np.testing.assert_array_equal(found.image, expected.image)
+    np.testing.assert_array_equal(found.decision, expected.decision)
+
+
+def test_a_network_of_ones_own_is_what_runs(desk, own_network):
+    model = onnx.load(own_network)
+    kernel = next(tensor for tensor in model.graph.initializer if len(tensor.dims) == 4)
+    values = onnx.numpy_helper.to_array(kernel)
+    kernel.CopyFrom(onnx.numpy_helper.from_array(-values, kernel.name))
+    onnx.save(model, own_network)
+    assert np.abs(fuse(desk.frames, method=str(own_network)).image - fuse(desk.frames).image).max() > 0.01
+
+
+@pytest.mark.parametrize("content", [b"", b"no network", "another"])
+def test_a_file_that_is_no_network_of_ours_is_refused_by_name(desk, tmp_path, content):
+    path = tmp_path / "wrong.onnx"
+    if content == "another":
+        value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+        node = onnx.helper.make_node("Identity", ["x"], ["y"])
+        result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+        graph = onnx.helper.make_graph([node], "other", [value], [result])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+        onnx.save(model, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"wrong\.onnx: is (no|not).*allfocus export writes one"):
+        fuse(desk.frames, method=str(path))
+
+
+def test_a_network_that_is_not_there_and_one_that_a_stranger_names_are_refused(own_network):
+    with pytest.raises(InputError, match=r"missing\.onnx: there is no such file; allfocus export"):
+        require_method("missing.onnx")
+    assert require_method(str(own_network), prefer="near", maps=True, linear_light=True).selects
+    with pytest.raises(InputError, match="unknown method"):
+        require_method(str(own_network), listed=True)

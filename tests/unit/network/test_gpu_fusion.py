@@ -129,6 +129,15 @@ def test_a_stack_on_disk_is_fused_as_by_the_cpu_path(desk, curve, masked):
 
 
 @pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("options", [{"hard": True}, {"prefer": "near"}, {"prefer": "far", "hard": True}])
+def test_choices_instead_of_mixtures_are_those_of_the_cpu_path(desk, options):
+    source = MemorySource(desk.frames)
+    plan = learned.plan_fusion(source, device="cpu", **options)
+    expected = learned.fuse_area(plan, source, (slice(0, 201), slice(0, 301)), device="cpu")
+    compare(expected, gpu.fuse_on_gpu(plan, source, device="cpu"))
+
+
+@pytest.mark.usefixtures("large")
 def test_tensors_are_fused_as_arrays_and_again_with_other_frames(desk):
     fusion = None
     for first in (0, 2):
