@@ -25,7 +25,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from allfocus.metrics.catalogue import METRICS, score
+from allfocus.metrics.catalogue import METRICS
 from allfocus.metrics.chen_blum import contrast_preservation
 from allfocus.metrics.chen_varshney import perceived_difference
 from allfocus.metrics.correlation_of_differences import sum_of_correlations_of_differences
@@ -47,6 +47,7 @@ from allfocus.metrics.piella import (
     structural_fusion_quality,
     weighted_fusion_quality,
 )
+from allfocus.metrics.scoring import score
 from allfocus.metrics.spatial_frequency import relative_spatial_frequency_error, spatial_frequency
 from allfocus.metrics.structural_similarity import structural_similarity_index
 from allfocus.metrics.tsallis_information import normalized_tsallis_information, tsallis_mutual_information

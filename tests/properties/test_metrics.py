@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from allfocus.metrics.catalogue import METRICS, Metric, score
+from allfocus.metrics.catalogue import METRICS, Metric
+from allfocus.metrics.scoring import score
 
 Pixels = NDArray[np.uint8]
 

@@ -19,9 +19,10 @@ from allfocus.evaluation.provenance import describe_origin, usable_cores
 from allfocus.evaluation.summary import DatasetSummary, summarise
 from allfocus.evaluation.tables import csv_table, json_rows, json_summary, markdown_tables
 from allfocus.evaluation.workers import run_cells
-from allfocus.fusion.methods import find_method
+from allfocus.fusion.methods import NETWORK_ENDING, find_method
 from allfocus.images.writing import replace_file
-from allfocus.metrics.catalogue import PAPER_METRICS, PROTOCOLS, Metric, Protocol, find_metric
+from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric
+from allfocus.metrics.scoring import PROTOCOLS, Protocol
 
 FORMAT = "allfocus-evaluation-1"
 """What ``results.json`` says it is; the number changes when its fields do."""
@@ -129,7 +130,7 @@ def evaluate(
     summaries = summarise(found, metrics=chosen, seed=seed)
     settings = {
         "datasets": {name: {"folder": str(folders[name]), "pictures": len(samples[name])} for name in samples},
-        "methods": list(methods),
+        "methods": [_label(method) for method in methods],
         "images": {name: str(folder) for name, folder in images.items()},
         "metrics": {name: list(names) for name, names in chosen.items()},
         "protocol": protocol,
@@ -174,16 +175,22 @@ def _check_names(
         raise InputError("nothing to evaluate; give at least one method, or pictures of other software")
     for method in methods:
         find_method(method)
+    names = [_label(method) for method in methods]
     for name in images:
-        if name in methods or not name or "/" in name or name.startswith("."):
+        if name in names or not name or "/" in name or name.startswith("."):
             raise InputError(f"{name!r} cannot name pictures of other software: choose a plain name that no method has")
-    if len(set(methods)) < len(methods):
-        raise InputError(f"a method is named twice: {', '.join(methods)}")
+    if len(set(names)) < len(names):
+        raise InputError(f"a method is named twice: {', '.join(names)}")
     if protocol not in PROTOCOLS:
         raise InputError(f"there is no protocol {protocol!r}; the protocols are: {', '.join(PROTOCOLS)}")
     for what, number in (("limit", limit), ("workers", workers)):
         if number is not None and number < 1:
             raise InputError(f"{what} is 1 or more; found {number}")
+
+
+def _label(method: str) -> str:
+    """The name of a method in tables and folders: for the file of a network, that of the file."""
+    return Path(method).name if method.endswith(NETWORK_ENDING) else method
 
 
 def _choose_metrics(
@@ -242,14 +249,15 @@ def _list_tasks(
     device: str,
     resume: bool,
 ) -> list[CellTask]:
-    metrics_key = code_fingerprint("allfocus.metrics.catalogue")
+    metrics_key = code_fingerprint("allfocus.metrics.scoring")
     method_keys = {name: method_fingerprint(name) for name in methods}
     return [
         CellTask(
             dataset=dataset,
             sample=sample,
-            method=method,
-            folder=output / "fused" / dataset / method,
+            method=_label(method),
+            run=method,
+            folder=output / "fused" / dataset / _label(method),
             method_key=method_keys.get(method, "other software"),
             metrics=metrics[dataset],
             metrics_key=metrics_key,

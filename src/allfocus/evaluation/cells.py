@@ -22,8 +22,8 @@ from allfocus.fusion.methods import fuse
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.writing import replace_file, to_integers, write_image
-from allfocus.metrics.catalogue import Protocol, score
 from allfocus.metrics.grey_levels import as_eight_bit
+from allfocus.metrics.scoring import Protocol, score
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class CellTask:
     dataset: str
     sample: Sample
     method: str
+    """The name in tables and folders."""
+    run: str
+    """The same, or the file of a network."""
     folder: Path
     """Where the fused picture and its record go."""
     method_key: str
@@ -143,7 +146,7 @@ def _fuse_and_save(task: CellTask) -> dict[str, Any]:
     else:
         sources = [read_image(path) for path in task.sample.sources]
         began = time.process_time()
-        fused = fuse([source.pixels for source in sources], method=task.method, device=task.device)
+        fused = fuse([source.pixels for source in sources], method=task.run, device=task.device)
         seconds = time.process_time() - began
         pixels, bit_depth = fused.image, max(source.bit_depth for source in sources)
         if not np.isfinite(pixels).all():

@@ -7,12 +7,11 @@ import ast
 import functools
 import hashlib
 import importlib.resources
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
-from allfocus.fusion.methods import find_method
+from allfocus.fusion.methods import find_method, weights_files
 
 
 def file_fingerprint(path: Path) -> str:
@@ -38,14 +37,10 @@ def method_fingerprint(name: str) -> str:
         >>> method_fingerprint("average") == method_fingerprint("wavelet")
         False
     """
-    module = find_method(name).function.partition(":")[0]
+    method = find_method(name)
+    module = method.function.partition(":")[0]
     code = code_fingerprint(f"allfocus.fusion.{module}") if module else ""
-    folder = importlib.resources.files("allfocus") / "weights"
-    weights = []
-    if folder.is_dir():
-        with importlib.resources.as_file(folder) as path:
-            weights = [file_fingerprint(file) for file in sorted(path.glob(f"{name}.*")) if file.suffix != ".md"]
-    return combined_fingerprint(name, code, weights)
+    return combined_fingerprint(name, code, [file_fingerprint(path) for path in weights_files(method)])
 
 
 @functools.cache
@@ -64,13 +59,21 @@ def code_fingerprint(module: str) -> str:
             if isinstance(node, ast.Import):
                 waiting += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
-                waiting.append(node.module)
+                # What is imported from a package may be a module of its own.
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return combined_fingerprint(found)
 
 
 def _source(module: str) -> str | None:
-    """The text of a module of ours below the package itself; None for all others."""
-    if not module.startswith("allfocus."):
+    """The text of a module of ours below the package itself; None for all others, and for what is no module.
+
+    Found as a file and not by importing, because some of ours import PyTorch, which need not be there.
+    """
+    package, *parts = module.split(".")
+    if package != "allfocus" or not parts:
         return None
-    spec = importlib.util.find_spec(module)
-    return Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else None
+    place = importlib.resources.files("allfocus").joinpath(*parts[:-1])
+    for file in (place / f"{parts[-1]}.py", place / parts[-1] / "__init__.py"):
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.scenes import shapes
+from allfocus.scenes import drawing, objects
 from allfocus.scenes.layers import Layer, Sprite, Stage
 from allfocus.scenes.textures import Picture, fractal_noise, printed_text, wood
 
@@ -33,9 +33,9 @@ def build_desk(stage: Stage) -> list[Layer]:
     standing = [
         # sprite, x and y of its foot
         (_plant(stage), 0.155, 0.66),
-        (shapes.focus_card(stage.pixels(0.33), stage.generator(3)), 0.43, 0.575),
+        (objects.focus_card(stage.pixels(0.33), stage.generator(3)), 0.43, 0.575),
         (
-            shapes.mug(
+            objects.mug(
                 stage.pixels(0.30),
                 stage.generator(4),
                 glaze=[(0.03, 0.22, 0.27), (0.10, 0.47, 0.52), (0.38, 0.72, 0.70)],
@@ -45,7 +45,7 @@ def build_desk(stage: Stage) -> list[Layer]:
             0.72,
         ),
         (
-            shapes.orange(
+            objects.orange(
                 stage.pixels(0.20),
                 stage.generator(5),
                 colours=[(0.86, 0.28, 0.02), (0.98, 0.47, 0.05), (1.0, 0.62, 0.14)],
@@ -53,9 +53,9 @@ def build_desk(stage: Stage) -> list[Layer]:
             0.375,
             0.80,
         ),
-        (shapes.yarn_ball(stage.pixels(0.145), stage.generator(6), colour=(0.80, 0.20, 0.34)), 0.575, 0.695),
-        (shapes.pebble(stage.pixels(0.125), stage.generator(11)), 0.305, 0.625),
-        (shapes.die(stage.pixels(0.115), stage.generator(7), colour=(0.16, 0.30, 0.72)), 0.585, 0.925),
+        (objects.yarn_ball(stage.pixels(0.145), stage.generator(6), colour=(0.80, 0.20, 0.34)), 0.575, 0.695),
+        (objects.pebble(stage.pixels(0.125), stage.generator(11)), 0.305, 0.625),
+        (objects.die(stage.pixels(0.115), stage.generator(7), colour=(0.16, 0.30, 0.72)), 0.585, 0.925),
     ]
     layers = [stage.fill(_bookshelf(stage), _BOOKS_DISTANCE)]
     contacts = [(x, y, sprite.alpha.shape[1] / stage.width) for sprite, x, y in standing]
@@ -92,8 +92,8 @@ def _bookshelf(stage: Stage) -> Picture:
         tall = stage.pixels(generator.uniform(0.36, 0.47), least=12) + round(0.6 * stage.margin)
         choice = int(generator.integers(len(colours) - 1))
         choice, last = (choice + 1 if choice >= last >= 0 else choice), choice
-        spine = shapes.book(tall, thick, generator, colour=colours[choice])
-        shapes.paste(picture, spine, x=left + thick / 2, y=foot - tall / 2, shadow=max(1.0, 0.006 * stage.unit))
+        spine = objects.book(tall, thick, generator, colour=colours[choice])
+        drawing.paste(picture, spine, x=left + thick / 2, y=foot - tall / 2, shadow=max(1.0, 0.006 * stage.unit))
         left += thick
     rows, columns = stage.grid()
     light = 0.98 - 0.35 * np.clip(rows / _FAR_EDGE, 0, 1) ** 3 - 0.22 * (columns - 0.25)
@@ -208,12 +208,12 @@ def _lay_things(stage: Stage, top: Picture, resolution: float) -> None:
     shadow = 0.006 * resolution
     sheet = (round(0.155 * resolution), round(0.20 * resolution))
     paper = printed_text(sheet, generator, line_height=0.0085 * resolution)
-    page = shapes.rotated(Sprite(paper[::-1], np.ones(sheet, dtype=np.float32)), -14)
+    page = drawing.rotated(Sprite(paper[::-1], np.ones(sheet, dtype=np.float32)), -14)
     x, y = at(0.145, 0.885)
-    shapes.paste(top, page, x=x, y=y, shadow=shadow)
-    stick = shapes.pencil(round(0.19 * resolution), round(0.0135 * resolution), generator, colour=(0.93, 0.70, 0.10))
+    drawing.paste(top, page, x=x, y=y, shadow=shadow)
+    stick = objects.pencil(round(0.19 * resolution), round(0.0135 * resolution), generator, colour=(0.93, 0.70, 0.10))
     x, y = at(0.20, 0.845)
-    shapes.paste(top, shapes.rotated(stick, 22), x=x, y=y, shadow=shadow)
+    drawing.paste(top, drawing.rotated(stick, 22), x=x, y=y, shadow=shadow)
     metals = [(0.86, 0.62, 0.38), (0.88, 0.78, 0.50), (0.80, 0.80, 0.80)]
     for x, y, metal in (
         (0.76, 0.865, 1),
@@ -223,9 +223,9 @@ def _lay_things(stage: Stage, top: Picture, resolution: float) -> None:
         (0.92, 0.80, 2),
         (0.44, 0.965, 1),
     ):
-        piece = shapes.coin(round(0.044 * resolution), generator, metal=metals[metal])
+        piece = objects.coin(round(0.044 * resolution), generator, metal=metals[metal])
         column, row = at(x, y)
-        shapes.paste(top, Sprite(piece.colour[::-1], piece.alpha), x=column, y=row, shadow=shadow)
+        drawing.paste(top, Sprite(piece.colour[::-1], piece.alpha), x=column, y=row, shadow=shadow)
 
 
 def _plant(stage: Stage) -> Sprite:
@@ -233,7 +233,7 @@ def _plant(stage: Stage) -> Sprite:
     generator = stage.generator(9)
     tall = stage.pixels(0.50, least=24)
     picture = np.zeros((tall, round(0.95 * tall), 4), dtype=np.float32)
-    clay = shapes.pot(
+    clay = objects.pot(
         stage.pixels(0.185, least=8), generator, colours=[(0.52, 0.22, 0.13), (0.74, 0.38, 0.24), (0.86, 0.53, 0.36)]
     )
     green = [(0.04, 0.16, 0.07), (0.12, 0.36, 0.15), (0.34, 0.60, 0.24), (0.66, 0.82, 0.42)]
@@ -241,7 +241,7 @@ def _plant(stage: Stage) -> Sprite:
     angles = np.array([64, -66, 40, -44, 82, -84, 22, -24, 52, -10, 8, -52], dtype=np.float64)
     for number, angle in enumerate(angles):
         reach = (0.40 - 0.08 * abs(angle) / 90) * tall * generator.uniform(0.85, 1.1)
-        blade = shapes.rotated(shapes.leaf(round(0.86 * reach), generator, colours=green, slim=0.40), -angle)
+        blade = drawing.rotated(objects.leaf(round(0.86 * reach), generator, colours=green, slim=0.40), -angle)
         turn = math.radians(angle)
         x, y = middle + 0.54 * reach * math.sin(turn), rim - 0.56 * reach * math.cos(turn)
         _paste_sprite(picture, blade, x=x, y=y, shade=0.72 + 0.28 * number / len(angles))
@@ -256,7 +256,7 @@ def _paste_sprite(picture: Picture, sprite: Sprite, *, x: float, y: float, shade
     height, width = sprite.alpha.shape
     opaque = np.ones((height, width, 1), dtype=np.float32)
     colour = np.concatenate([sprite.colour * np.float32(shade), opaque], axis=2)
-    shapes.paste(picture, Sprite(colour, sprite.alpha), x=x, y=y)
+    drawing.paste(picture, Sprite(colour, sprite.alpha), x=x, y=y)
 
 
 def _near_grass(stage: Stage) -> Layer:
@@ -266,7 +266,7 @@ def _near_grass(stage: Stage) -> Layer:
     roots = np.stack([generator.uniform(0.45, 0.95, 9) * width, np.full(9, height + 4.0)], axis=1)
     tips = np.stack([generator.uniform(-0.45, 0.20, 9) * width, -generator.uniform(0.45, 0.95, 9) * height], axis=1)
     greens = [(0.16, 0.30, 0.08), (0.45, 0.62, 0.18), (0.78, 0.84, 0.42)]
-    blades = shapes.hairs(
+    blades = objects.hairs(
         height, width, roots, tips, generator, thickness=0.016 * stage.unit, colours=greens, curl=0.12
     )
     streaks = fractal_noise((height, width), generator, cell=(40.0, 3.0), roughness=0.6, finest=1.0)

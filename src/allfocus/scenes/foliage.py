@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from allfocus.scenes import shapes
+from allfocus.scenes import drawing, objects
 from allfocus.scenes.layers import Layer, Sprite, Stage
 from allfocus.scenes.textures import Colour, Picture, fractal_noise, ramp, step
 
@@ -24,8 +24,8 @@ def build_foliage(stage: Stage) -> list[Layer]:
         for number in range(count):
             length_here = stage.pixels(length * generator.uniform(0.8, 1.2), least=10)
             green = _GREENS[int(generator.choice(3, p=[0.6, 0.25, 0.15]))]
-            blade = shapes.leaf(length_here, generator, colours=green, slim=generator.uniform(0.34, 0.5))
-            blade = shapes.rotated(blade, generator.uniform(-180, 180))
+            blade = objects.leaf(length_here, generator, colours=green, slim=generator.uniform(0.34, 0.5))
+            blade = drawing.rotated(blade, generator.uniform(-180, 180))
             x, y = (number + generator.uniform(0.1, 0.9)) / count, generator.uniform(0.0, 1.0)
             distance = 1.0 / (inverse + generator.uniform(-0.08, 0.08))
             layers.append(stage.place(blade, x=x, y=y, distance=distance, anchor=0.5))
@@ -53,19 +53,19 @@ def _bark(stage: Stage) -> Picture:
 def _flower(stage: Stage, generator: np.random.Generator, size: int) -> Sprite:
     """Return a daisy: white petals around a yellow disk of florets."""
     size = max(16, size)
-    y, x = shapes.centred_grid(size, size)
+    y, x = drawing.centred_grid(size, size)
     radius, angle = np.hypot(x, y) / (size / 2), np.arctan2(y, x)
     petals = 17
     phase = (angle * petals / (2 * math.pi) + 0.1 * np.sin(5 * angle)) % 1.0 - 0.5
     reach = 0.97 * (1 - np.abs(phase * 2) ** 4 * 0.22) + 0.02 * np.sin(7 * angle)
     gap = (0.43 - np.abs(phase)) * radius * size * math.pi / petals
-    alpha = np.minimum(np.clip(gap + 0.5, 0, 1), shapes.coverage(((radius - reach) * size / 2).astype(np.float32)))
+    alpha = np.minimum(np.clip(gap + 0.5, 0, 1), drawing.coverage(((radius - reach) * size / 2).astype(np.float32)))
     streak = 0.05 * np.cos(phase * 40) - 0.35 * (phase**2) * 4
     white = ramp(
         (0.75 + streak - 0.35 * (1 - radius)).astype(np.float32), [(0.55, 0.56, 0.62), (0.92, 0.92, 0.95), (1, 1, 0.98)]
     )
     flower = Sprite(white, alpha.astype(np.float32))
     florets = fractal_noise((size, size), generator, cell=max(2.5, size / 28), roughness=0.5)
-    bright, _ = shapes.lit_sphere(y, x, 0.34 * size)
+    bright, _ = drawing.lit_sphere(y, x, 0.34 * size)
     heart = ramp(0.5 + 0.22 * florets, [(0.55, 0.30, 0.02), (0.93, 0.68, 0.06), (1.0, 0.9, 0.35)]) * bright[..., None]
-    return shapes.over(flower, heart.astype(np.float32), shapes.coverage(np.hypot(x, y) - np.float32(0.16 * size)))
+    return drawing.over(flower, heart.astype(np.float32), drawing.coverage(np.hypot(x, y) - np.float32(0.16 * size)))

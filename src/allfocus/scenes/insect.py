@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from allfocus.scenes import shapes
+from allfocus.scenes import drawing, objects
 from allfocus.scenes.layers import Layer, Sprite, Stage
 from allfocus.scenes.textures import Colour, Picture, fractal_noise, mix, ramp, step
 
@@ -44,8 +44,8 @@ def _head(stage: Stage) -> Sprite:
     """Return the dark head with a pitted, faintly shining shell."""
     generator = stage.generator(2)
     height, width = stage.pixels(0.86, least=24), stage.pixels(0.86, least=24)
-    y, x = shapes.centred_grid(height, width)
-    bright, mirror = shapes.lit_sphere(y, x, 0.52 * width)
+    y, x = drawing.centred_grid(height, width)
+    bright, mirror = drawing.lit_sphere(y, x, 0.52 * width)
     pits = fractal_noise((height, width), generator, cell=max(3.0, 0.012 * stage.unit), roughness=0.6)
     patches = fractal_noise((height, width), generator, cell=0.2 * width, roughness=0.6)
     shell = ramp(
@@ -56,13 +56,13 @@ def _head(stage: Stage) -> Sprite:
     shell = mix(shell, (0.82, 0.72, 0.48), (0.7 * pale).astype(np.float32))
     slope = pits - np.roll(pits, (1, 1), axis=(0, 1))
     colour = shell * (bright + 0.18 * slope)[..., None] + (0.30 * mirror)[..., None]
-    return Sprite(colour.astype(np.float32), shapes.coverage(shapes.ellipse(y, x, height / 2 - 1, 0.45 * width)))
+    return Sprite(colour.astype(np.float32), drawing.coverage(drawing.ellipse(y, x, height / 2 - 1, 0.45 * width)))
 
 
 def _eye(stage: Stage, size: int, *, mirrored: bool) -> Sprite:
     """Return a compound eye: a dome of hexagonal facets with coloured bands."""
     height, width = size, round(0.72 * size)
-    y, x = shapes.centred_grid(height, width)
+    y, x = drawing.centred_grid(height, width)
     u, v = x / (width / 2), y / (height / 2)
     stretch = 1 + 0.35 * (u**2 + v**2)
     column, row = u * stretch * width / 2, v * stretch * height / 2
@@ -77,11 +77,11 @@ def _eye(stage: Stage, size: int, *, mirrored: bool) -> Sprite:
     tone = ramp(
         bands.astype(np.float32), [(0.32, 0.05, 0.04), (0.66, 0.16, 0.07), (0.80, 0.50, 0.12), (0.25, 0.50, 0.30)]
     )
-    bright, mirror = shapes.lit_sphere(v * np.float32(1.0), u * np.float32(1.0), 1.06)
+    bright, mirror = drawing.lit_sphere(v * np.float32(1.0), u * np.float32(1.0), 1.06)
     glint = 0.6 * mirror * step(facets.astype(np.float32), 0.35, 0.4)
     colour = tone * (bright * (0.62 + 0.45 * facets))[..., None] + glint[..., None]
     picture = Sprite(
-        np.clip(colour, 0, 1).astype(np.float32), shapes.coverage(shapes.ellipse(y, x, height / 2 - 1, width / 2 - 1))
+        np.clip(colour, 0, 1).astype(np.float32), drawing.coverage(drawing.ellipse(y, x, height / 2 - 1, width / 2 - 1))
     )
     return Sprite(picture.colour[:, ::-1], picture.alpha[:, ::-1]) if mirrored else picture
 
@@ -98,7 +98,7 @@ def _fur(stage: Stage, key: int, *, count: int, inverse: float, spread: tuple[fl
     tips = outward * (length * stage.unit * generator.uniform(0.5, 1.2, count))[:, None]
     tips[:, 1] -= 0.25 * length * stage.unit
     thickness = max(0.8, 0.0048 * inverse * stage.unit)
-    fur = shapes.hairs(height, width, roots, tips, generator, thickness=thickness, colours=_FUR[key % 3])
+    fur = objects.hairs(height, width, roots, tips, generator, thickness=thickness, colours=_FUR[key % 3])
     return stage.cover(fur, 1.0 / inverse)
 
 
@@ -117,7 +117,7 @@ def _feelers(stage: Stage) -> Layer:
         for number in range(24):
             lines.append(np.stack([joints[number], 0.12 * joints[number] + 0.88 * joints[number + 1]]))
             widths.append((0.022 + 0.012 * number / 24) * stage.unit)
-    alpha = shapes.strokes(height, width, lines, widths)
+    alpha = drawing.strokes(height, width, lines, widths)
     grain = fractal_noise((height, width), generator, cell=4.0, roughness=0.8, finest=1.0)
     colour = ramp(0.4 + 0.16 * grain, [(0.06, 0.04, 0.03), (0.25, 0.16, 0.09), (0.62, 0.44, 0.24)])
     return stage.cover(Sprite(colour, alpha), 1 / 1.5)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from allfocus.scenes import shapes
+from allfocus.scenes import drawing, objects
 from allfocus.scenes.layers import Layer, Sprite, Stage
 from allfocus.scenes.textures import Picture, fabric, fractal_noise, printed_text, ramp, siemens_star
 
@@ -17,12 +17,12 @@ def build_slope(stage: Stage) -> list[Layer]:
     page_shape = (round(0.74 * height), round(0.62 * width))
     page = printed_text(page_shape, generator, line_height=max(5.0, 0.026 * stage.unit), columns=2)
     _print_pictures(page, generator)
-    sheet = shapes.rotated(Sprite(page, np.ones(page_shape, dtype=np.float32)), 7)
-    shapes.paste(cloth, sheet, x=0.47 * width, y=0.5 * height, shadow=0.012 * stage.unit)
+    sheet = drawing.rotated(Sprite(page, np.ones(page_shape, dtype=np.float32)), 7)
+    drawing.paste(cloth, sheet, x=0.47 * width, y=0.5 * height, shadow=0.012 * stage.unit)
     coins = ((0.83, 0.22, (0.86, 0.62, 0.38)), (0.86, 0.50, (0.80, 0.80, 0.80)), (0.82, 0.78, (0.88, 0.78, 0.50)))
     for x, y, metal in coins:
-        piece = shapes.coin(stage.pixels(0.15, least=8), generator, metal=metal)
-        shapes.paste(cloth, piece, x=x * width, y=y * height, shadow=0.012 * stage.unit)
+        piece = objects.coin(stage.pixels(0.15, least=8), generator, metal=metal)
+        drawing.paste(cloth, piece, x=x * width, y=y * height, shadow=0.012 * stage.unit)
     rows, columns = stage.grid()
     light = (1.05 - 0.18 * rows - 0.12 * columns).astype(np.float32)
     inverse = 1.0 + rows + 0.15 * (columns - 0.5)

@@ -2,120 +2,82 @@
 
 import json
 import os
-import shutil
-import uuid
 from pathlib import Path
+from typing import Any
 
-import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from allfocus.errors import OutputError
+from allfocus.images.image import Image
+from allfocus.images.placing import StagedFiles, made_folder
+from allfocus.images.writing import check_output, encode_image
 from allfocus.scenes.rendering import Scene
 
-_DEPTH_LEVELS = 65535
 
+def write_scene(scene: Scene, folder: str | os.PathLike[str], *, overwrite: bool = False) -> list[Path]:
+    """The paths of the frames, which now lie in the folder with the truth, the depth and a description.
 
-def write_scene(scene: Scene, folder: Path | str, *, overwrite: bool = False) -> Path:
-    """Return the folder, now holding frame_00.png, ..., truth.png, depth.png and scene.json.
-
-    Frames and truth have the scene's bit depth. ``depth.png`` is 16-bit grey: 0 is the nearest distance in the picture,
-    65535 the farthest, linear between; ``scene.json`` gives both as ``depth_range``, beside focus distances, transforms
-    and options. All files are written beside the folder first, so that it never holds half a scene.
+    Writes frames/frame_00.png ..., truth.png, depth.png and scene.json, all of them or none. The frames have a folder
+    of their own, so that fusing it does not take the truth for a frame. Frames and truth have the scene's bit depth;
+    ``depth.png`` is 16-bit grey: 0 is the nearest distance in the picture, 65535 the farthest, linear between.
 
     Args:
         scene: What ``render_scene`` returned.
         folder: Where to write; made when it does not exist, with its parents.
-        overwrite: Replace the files of a scene that is there already. Other files are left alone.
+        overwrite: Replace the files of a scene that is there already. Frames of it that the new one does not have are
+            removed; other files are left alone.
 
     Raises:
-        OutputError: A file of that name exists and ``overwrite`` is false, or the disk refuses.
+        OutputError: a file exists and ``overwrite`` is false, or the disk refuses.
 
     Example:
         >>> import tempfile
         >>> from allfocus.scenes.rendering import render_scene
         >>> with tempfile.TemporaryDirectory() as place:
-        ...     written = write_scene(render_scene("flat", frames=2, size=(32, 32)), Path(place) / "flat")
-        ...     sorted(path.name for path in written.iterdir())
-        ['depth.png', 'frame_00.png', 'frame_01.png', 'scene.json', 'truth.png']
+        ...     paths = write_scene(render_scene("flat", frames=2, size=(32, 32)), Path(place) / "flat")
+        ...     [path.name for path in paths], sorted(os.listdir(Path(place) / "flat"))
+        (['frame_00.png', 'frame_01.png'], ['depth.png', 'frames', 'scene.json', 'truth.png'])
     """
     folder = Path(folder)
     digits = max(2, len(str(len(scene.frames) - 1)))
-    frame_names = [f"frame_{number:0{digits}d}.png" for number in range(len(scene.frames))]
-    names = [*frame_names, "truth.png", "depth.png", "scene.json"]
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file; give a folder to write the scene into")
-    for name in names:
-        if (folder / name).exists() and not overwrite:
-            raise OutputError(f"{folder / name} exists; choose another folder or allow overwriting")
-    partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.partial"
-    try:
-        stale = _frames_of_earlier_scene(folder) - set(frame_names)
-        partial.mkdir(parents=True)
-        for name, frame in zip(frame_names, scene.frames, strict=True):
-            _write_png(partial / name, _to_levels(frame, scene.bit_depth))
-        _write_png(partial / "truth.png", _to_levels(scene.truth, scene.bit_depth))
-        _write_png(partial / "depth.png", _depth_levels(scene.depth))
-        text = json.dumps(_describe(scene, frame_names), indent=2)
-        (partial / "scene.json").write_text(text + "\n", encoding="utf-8")
-        folder.mkdir(exist_ok=True)
-        for name in names:
-            os.replace(partial / name, folder / name)
-        for name in stale:
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write the scene to {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return folder
+    paths = [folder / "frames" / f"frame_{number:0{digits}d}.png" for number in range(len(scene.frames))]
+    near, far = float(scene.depth.min()), float(scene.depth.max())
+    depth = (scene.depth - near) / np.float32(max(far - near, 1e-9))
+    pictures = {path: Image(frame, bit_depth=scene.bit_depth) for path, frame in zip(paths, scene.frames, strict=True)}
+    pictures[folder / "truth.png"] = Image(scene.truth, bit_depth=scene.bit_depth)
+    pictures[folder / "depth.png"] = Image(depth, bit_depth=16)
+    with made_folder(folder / "frames"):
+        for path in pictures:
+            check_output(path, overwrite=overwrite)
+        check_output(folder / "scene.json", overwrite=overwrite, picture=False)
+        stale = _frames_of_earlier_scene(folder) - set(paths)
+        with StagedFiles(overwrite=overwrite) as files:
+            for path, picture in pictures.items():
+                files.add(path, encode_image(picture, path))
+            files.add(folder / "scene.json", (json.dumps(describe_scene(scene), indent=2) + "\n").encode())
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return paths
 
 
-def _frames_of_earlier_scene(folder: Path) -> set[str]:
-    """Return the frame files that the scene.json in a folder names, so that a longer stack leaves none behind."""
+def _frames_of_earlier_scene(folder: Path) -> set[Path]:
+    """The frames that a scene in this folder has, so that a shorter stack does not leave some of them behind."""
     try:
-        listed = json.loads((folder / "scene.json").read_text(encoding="utf-8"))["frames"]
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        count = len(json.loads((folder / "scene.json").read_text(encoding="utf-8"))["focus_distances"])
+    except (OSError, ValueError, KeyError, TypeError):
         return set()  # no scene of ours here, so nothing of it to clear away
-    return {name for name in listed if isinstance(name, str) and Path(name).name == name and name.startswith("frame_")}
+    digits = max(2, len(str(count - 1)))
+    return {folder / "frames" / f"frame_{number:0{digits}d}.png" for number in range(count)}
 
 
-def _describe(scene: Scene, frame_names: list[str]) -> dict[str, object]:
-    """Return what scene.json holds."""
+def describe_scene(scene: Scene) -> dict[str, Any]:
+    """What scene.json holds: how the stack was rendered, and what is known about each frame."""
     return {
         "name": scene.name,
-        "size": list(scene.truth.shape[:2]),
         "bit_depth": scene.bit_depth,
-        "frames": frame_names,
-        "truth": "truth.png",
-        "depth": "depth.png",
-        "depth_range": [float(scene.depth.min()), float(scene.depth.max())],
+        "options": scene.options,
         "focus_distances": scene.focus_distances,
         "exposures": scene.exposures,
-        "transforms_frame_to_truth": [transform.tolist() for transform in scene.transforms],
-        "options": scene.options,
+        "transforms": [transform.tolist() for transform in scene.transforms],
+        "depth_black": float(scene.depth.min()),
+        "depth_white": float(scene.depth.max()),
     }
-
-
-def _to_levels(picture: NDArray[np.float32], bit_depth: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Return the picture as integers of the bit depth."""
-    levels: NDArray[np.float64] = np.rint(picture.astype(np.float64) * (2**bit_depth - 1))
-    sixteen: NDArray[np.uint16] = levels.astype(np.uint16)
-    if bit_depth == 16:
-        return sixteen
-    eight: NDArray[np.uint8] = sixteen.astype(np.uint8)
-    return eight
-
-
-def _depth_levels(depth: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Return the distances spread over 16 bits."""
-    near, far = float(depth.min()), float(depth.max())
-    share = (depth.astype(np.float64) - near) / (far - near) if far > near else np.zeros(depth.shape)
-    return np.rint(share * _DEPTH_LEVELS).astype(np.uint16)
-
-
-def _write_png(path: Path, picture: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
-    """Write a grey or RGB picture as PNG; plain file access, because OpenCV does not say why a write failed."""
-    done, data = cv2.imencode(".png", picture[..., ::-1] if picture.ndim == 3 else picture)
-    if not done:
-        raise OutputError(f"OpenCV could not encode {path.name} as PNG")
-    path.write_bytes(data.tobytes())

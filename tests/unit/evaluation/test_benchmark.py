@@ -18,7 +18,7 @@ from allfocus.evaluation.cells import Cell, CellTask
 from allfocus.evaluation.compression import JpegCompression
 from allfocus.evaluation.workers import run_cells
 from allfocus.images.reading import read_image
-from allfocus.metrics.catalogue import score
+from allfocus.metrics.scoring import score
 
 METHODS = ["laplacian-pyramid", "average"]
 
@@ -246,8 +246,8 @@ class DeadlyTask(CellTask):
 
 def test_a_worker_that_dies_costs_its_own_cell_only(small_sets, tmp_path):
     samples = find_dataset("real-mff", small_sets / "real-mff")
-    good = CellTask("real-mff", samples[0], "average", tmp_path, "key", ("Q_SF",), "key")
-    bad = DeadlyTask("real-mff", samples[1], "average", tmp_path, "key", ("Q_SF",), "key")
+    good = CellTask("real-mff", samples[0], "average", "average", tmp_path, "key", ("Q_SF",), "key")
+    bad = DeadlyTask("real-mff", samples[1], "average", "average", tmp_path, "key", ("Q_SF",), "key")
     found: dict[int, Cell] = dict(run_cells([bad, good, replace(good, sample=samples[2])], workers=2))
     assert "died" in found[0].error
     assert not found[1].error

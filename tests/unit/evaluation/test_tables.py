@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from allfocus.errors import InputError
+from allfocus.evaluation import fingerprints
 from allfocus.evaluation.cells import Cell
 from allfocus.evaluation.compression import JpegCompression, compress_and_read, parse_compression
 from allfocus.evaluation.fingerprints import code_fingerprint, method_fingerprint
@@ -94,3 +95,12 @@ def test_the_version_of_a_method_is_its_code_and_weights():
     known = {name: method_fingerprint(name) for name in METHODS}
     assert len(set(known.values())) == len(known)
     assert code_fingerprint("allfocus.fusion.average") != code_fingerprint("allfocus.fusion.dsift")
+
+
+def test_the_version_of_code_covers_modules_that_are_imported_by_their_package(monkeypatch):
+    # gpu.py has `from allfocus.network import gpu_fusion`.
+    before = code_fingerprint.__wrapped__("allfocus.fusion.gpu")
+    read = fingerprints._source
+    changed = {"allfocus.network.gpu_fusion": "CHANGED = True"}
+    monkeypatch.setattr(fingerprints, "_source", lambda module: changed.get(module) or read(module))
+    assert code_fingerprint.__wrapped__("allfocus.fusion.gpu") != before

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.metrics.catalogue import METRICS, PAPER_METRICS, Metric, find_metric, score
+from allfocus.metrics.catalogue import METRICS, PAPER_METRICS, Metric, find_metric
+from allfocus.metrics.scoring import score
 
 Pixels = NDArray[np.uint8]
 
