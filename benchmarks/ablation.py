@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from allfocus.metrics.catalogue import score
+from allfocus.metrics.scoring import score
 from allfocus.network.checkpoint import load_network
 from allfocus.training.recipe import read_recipe
 from allfocus.training.train import STATE_FILE, WEIGHTS_FILE, train

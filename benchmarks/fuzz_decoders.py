@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from allfocus.errors import AllfocusError
+from allfocus.images.encoders import png_chunk
 from allfocus.images.png_decoder import SIGNATURE
 from allfocus.images.reading import decode_picture, read_headers
 from allfocus.images.writing import write_image
@@ -106,6 +107,8 @@ def _pillow_files(levels: Any) -> dict[str, bytes]:
 
     exif = Image.Exif()
     exif[0x0112], exif[0x010F] = 6, "Maker"
+    adobe = Image.Exif()
+    adobe.get_ifd(0x8769).update({0xA001: 65535, 0xA005: {1: "R03"}})
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     picture = Image.fromarray(levels)
     see_through = picture.copy()
@@ -119,6 +122,7 @@ def _pillow_files(levels: Any) -> dict[str, bytes]:
     return {
         "jpeg": save(picture, "JPEG", exif=exif, icc_profile=profile, dpi=(300, 300)),
         "jpeg progressive": save(picture, "JPEG", progressive=True),
+        "jpeg adobe": save(picture, "JPEG", exif=adobe),
         "jpeg cmyk": save(picture.convert("CMYK"), "JPEG"),
         "webp": save(picture, "WEBP", exif=exif, icc_profile=profile),
         "webp lossless": save(see_through, "WEBP", lossless=True),
@@ -133,7 +137,10 @@ def _pillow_files(levels: Any) -> dict[str, bytes]:
 
 def _png_files(levels: Any) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        return {"png 16": write_image(levels, Path(folder) / "a.png", history="made to be broken").read_bytes()}
+        plain = write_image(levels, Path(folder) / "a.png", history="made to be broken").read_bytes()
+    gamma = png_chunk(b"gAMA", struct.pack(">I", 45455))
+    primaries = png_chunk(b"cHRM", struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000))
+    return {"png 16": plain, "png exponent": plain[:33] + gamma + primaries + plain[33:]}
 
 
 def _tiff_files(levels8: Any, levels16: Any) -> dict[str, bytes]:

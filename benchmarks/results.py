@@ -29,6 +29,7 @@ TABLES = {"lytro": SIX, "mffw": SIX, "real-mff": ("PSNR", "SSIM"), "mfi-whu": ("
 
 METHODS = (
     "ips",
+    "ips-hard",
     "dsift",
     "dct-corr",
     "laplacian-pyramid",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from allfocus.datasets.catalogue import find_dataset
-from allfocus.metrics.catalogue import score
+from allfocus.metrics.scoring import score
 from allfocus.network.checkpoint import load_network
 
 WITH_TRUTH = ["PSNR", "SSIM"]
