@@ -62,7 +62,7 @@ def run_command() -> RunCommand:
             text=True,
             cwd=cwd,
             env={**inherited, **(environment or {})},
-            timeout=120,
+            timeout=600,
             check=False,
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from allfocus.images.image import Image, ImageStack
     from allfocus.images.reading import read_image, read_stack
     from allfocus.images.writing import write_image
-    from allfocus.metrics.catalogue import score
+    from allfocus.metrics.scoring import score
     from allfocus.network.onnx_export import export_onnx
     from allfocus.pipeline import fuse_files
     from allfocus.scenes.rendering import render_scene
@@ -77,7 +77,7 @@ _MODULES = {
     "read_recipe": "allfocus.training.recipe",
     "read_stack": "allfocus.images.reading",
     "render_scene": "allfocus.scenes.rendering",
-    "score": "allfocus.metrics.catalogue",
+    "score": "allfocus.metrics.scoring",
     "train": "allfocus.training.train",
     "write_image": "allfocus.images.writing",
 }

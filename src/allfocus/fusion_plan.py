@@ -52,8 +52,10 @@ class FuseOptions:
             >>> FuseOptions(method="dsift", align=False, slabs=(8, 2)).command("shots", "a b.tif")
             "allfocus fuse shots -o 'a b.tif' --method dsift --no-align --slab 8,2"
         """
-        given = [paths] if isinstance(paths, str | os.PathLike) else paths
-        words = ["allfocus", "fuse", *(os.fspath(path) for path in given), "-o", os.fspath(output)]
+        given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+        # A name that begins with a dash would pass for an option.
+        frames = [os.path.join(".", path) if path.startswith("-") else path for path in given]
+        words = ["allfocus", "fuse", *frames, "-o", os.fspath(output)]
         standard = FuseOptions()
         for name, value in self.settings().items():
             if value != getattr(standard, name):
@@ -224,7 +226,7 @@ def choose_curve(reader: StackReader, options: FuseOptions, index: int) -> Curve
         InputError: linear light was asked for, but the frame does not tell its curve.
     """
     method = require_method(options.method)
-    if options.linear_light is False or not method.linear:
+    if options.linear_light is False or not method.selects:
         return None
     described = reader.describe(index)
     curve = find_curve(described.icc_profile, described.exif, channels=reader.channels)

@@ -98,11 +98,13 @@ def read_asset(package: str, name: str) -> str:
 def escape(text: object) -> str:
     """The text with the characters that mean something in HTML replaced.
 
+    Bytes of a file name that are no text become question marks; a page could not hold them.
+
     Example:
         >>> escape('A&B <x> "y"')
         'A&amp;B &lt;x&gt; &quot;y&quot;'
     """
-    return html.escape(str(text))
+    return html.escape(str(text)).encode(errors="replace").decode()
 
 
 def build_table(header: Sequence[str], rows: Sequence[str], *, kind: str = "", label: str = "") -> str:

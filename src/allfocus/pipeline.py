@@ -1,7 +1,6 @@
 """One stack from files to file: read -> align -> fuse -> write, with one frame at a time in memory."""
 
 import dataclasses
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,11 @@ from allfocus.fusion.validity import covered_area
 from allfocus.fusion.windows import block_sharpness
 from allfocus.fusion_plan import AnyPath, FuseOptions, FusionPlan, Slab, choose_curve, plan_fusion
 from allfocus.images.image import Image
+from allfocus.images.placing import StagedFiles
 from allfocus.images.reading import MAX_PIXELS, Paths
 from allfocus.images.tiling import FrameSpool
 from allfocus.images.transfer import Curve
-from allfocus.images.writing import Compression, write_image
+from allfocus.images.writing import ENCODERS, Compression, encode_image
 from allfocus.stack_frames import Job, Progress, prepare_frames
 from allfocus.version import __version__
 
@@ -82,7 +82,7 @@ def fuse_files(
 
     The output has the bit depth of the frames as far as its format allows, and the colour profile and EXIF of the
     first frame. Nothing is written before all that can be checked has been: the frames, the method, the output paths.
-    If the run fails, it leaves none of its files behind.
+    All files get their names together at the end: a run that fails leaves none of them and replaces nothing.
 
     Args:
         paths: The frames: files, a folder, a pattern, or one multi-page TIFF. The alpha of a frame is its mask: where
@@ -157,7 +157,8 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
     alignment = job.align(reader, kept, skip_bad=options.skip_bad, crop=options.crop) if options.align else None
     if len(kept) < reader.count:  # slabs are named after the frames in them
         plan.check(len(kept))
-    with _new_spool(job.spool_depth(reader, alignment)) as spool, _Writing(plan, job, kept) as writing:
+    with _new_spool(job.spool_depth(reader, alignment)) as spool, StagedFiles(overwrite=options.overwrite) as files:
+        writing = _Writing(plan, job, kept, files)
         for pixels, valid in prepare_frames(reader, kept, alignment, job, crop=options.crop):
             spool.append(pixels, valid)
             job.tell("reading", len(spool), len(kept))
@@ -241,23 +242,15 @@ def _smooth(result: FusionResult, frames: int) -> NDArray[np.float32] | None:
 
 
 class _Writing:
-    """The files of one run: each is written whole, and none of the new ones is left when the run fails."""
+    """The files of one run, which get their names together at its end, or not at all when the run fails."""
 
-    def __init__(self, plan: FusionPlan, job: Job, kept: list[int]) -> None:
+    def __init__(self, plan: FusionPlan, job: Job, kept: list[int], files: StagedFiles) -> None:
         self.plan = plan
         self.slabs = plan.slabs(len(kept))
         self.outputs: dict[str, Path] = {}
         self._job = job
         self._kept = kept
-        self._new: list[Path] = []
-
-    def __enter__(self) -> "_Writing":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for path in self._new:
-                path.unlink(missing_ok=True)
+        self._files = files
 
     def write_picture(
         self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None, *, frames: int | None = None
@@ -266,22 +259,26 @@ class _Writing:
         options, count = self.plan.options, frames or len(self._kept)
         if covered is not None and path.suffix.lower() in (".jpg", ".jpeg"):
             self._job.say("parts of the picture that no frame shows are filled in, because JPEG has no transparency")
+        kind = ENCODERS[path.suffix.lower()]
+        if options.bit_depth is None and self.plan.reader.bit_depth > max(kind.bit_depths):
+            self._job.say(
+                f"the frames have {self.plan.reader.bit_depth} bits per channel, {kind.name} has "
+                f"{max(kind.bit_depths)}; .tif keeps them all"
+            )
         alpha = None if covered is None else covered.astype(np.float32)
         picture = self.plan.reader.result_image(pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0])
-        self._write(
-            "picture" if path == self.plan.output else "",
+        if path == self.plan.output:
+            self._tell()
+        data = encode_image(
+            picture,
             path,
-            lambda: write_image(
-                picture,
-                path,
-                bit_depth=options.bit_depth,
-                quality=options.quality,
-                compression=options.compression,
-                history=f"fused by allfocus {__version__} from {count} frames with {options.method}",
-                software=f"allfocus {__version__}",
-                overwrite=options.overwrite,
-            ),
+            bit_depth=options.bit_depth,
+            quality=options.quality,
+            compression=options.compression,
+            history=f"fused by allfocus {__version__} from {count} frames with {options.method}",
+            software=f"allfocus {__version__}",
         )
+        self._add("picture" if path == self.plan.output else "", path, data)
 
     def write_maps(self, fusion: StackFusion) -> None:
         """Writes the maps that were asked for."""
@@ -300,9 +297,8 @@ class _Writing:
 
     def write_report(self, fusion: StackFusion, spool: FrameSpool, command: str) -> None:
         """Writes the report; the frames come from the spool."""
-        from allfocus.stack_report import StackReport, write_stack_report
+        from allfocus.stack_report import StackReport, build_stack_report
 
-        path = self.plan.maps["report"]
         report = StackReport(
             image=fusion.image,
             names=fusion.frames,
@@ -318,34 +314,22 @@ class _Writing:
             left_out=fusion.left_out,
             origin={"bits per channel": self.plan.reader.bit_depth, "slabs": [str(slab) for slab in fusion.slabs]},
         )
-        self._write(
-            "report",
-            path,
-            lambda: write_stack_report(
-                report,
-                path,
-                frames=spool,
-                overwrite=self.plan.options.overwrite,
-                progress=lambda *steps: self._job.tell("reporting", *steps),
-            ),
-        )
+        page = build_stack_report(report, frames=spool, progress=lambda *steps: self._job.tell("reporting", *steps))
+        self._add("report", self.plan.maps["report"], page.encode())
         self._job.end_step("reporting")
 
     def _write_map(self, name: str, path: Path, image: Image) -> None:
-        overwrite = self.plan.options.overwrite
-        self._write(name, path, lambda: write_image(image, path, overwrite=overwrite))
+        self._tell()
+        self._add(name, path, encode_image(image, path))
 
-    def _write(self, name: str, path: Path, write: Callable[[], object]) -> None:
-        files = len(self.plan.maps) + 1
-        is_new = not os.path.lexists(path)
-        if name not in ("", "report"):
-            self._job.tell("writing", len(self.outputs), files)
-        write()
-        if is_new:
-            self._new.append(path)
+    def _add(self, name: str, path: Path, data: bytes | memoryview) -> None:
+        self._files.add(path, data)
         if name:
             self.outputs[name] = path
-            self._job.tell("writing", len(self.outputs), files)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._job.tell("writing", len(self.outputs), len(self.plan.maps) + 1)
 
 
 def decision_picture(decision: NDArray[np.integer], frame_count: int) -> Image:

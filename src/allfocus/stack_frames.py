@@ -1,7 +1,7 @@
 """The frames of a stack of files on their way to fusion: which can be used, where they lie, and each on one grid."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.alignment.transforms import warp_picture
 from allfocus.errors import InputError
+from allfocus.images.exif import SOFTWARE, parse_block
 from allfocus.images.filling import fill_from_surroundings
 from allfocus.images.image import Image
 from allfocus.images.reading import StackReader, too_few_frames
@@ -19,6 +20,10 @@ it is done, and how much there is."""
 
 Frame = tuple[NDArray[np.float32], NDArray[np.bool_] | None]
 """The pixels of a frame, and where it has any (None for everywhere)."""
+
+
+STRANGE = "does not seem to belong to the stack"
+BLANK = "is blank: there is nothing in it to align"
 
 
 class Job:
@@ -79,14 +84,11 @@ class Job:
 
         alignment = estimate()
         if alignment.outliers:
-            names = [reader.names[kept[place]] for place in alignment.outliers]
+            names = {place: reader.names[kept[place]] for place in alignment.outliers}
             if not skip_bad:
-                raise InputError(
-                    f"{names[0]}: does not seem to belong to the stack (it cannot be aligned with the others); take it "
-                    "out, add --skip-bad to leave such frames out, or --no-align to fuse the frames as they are"
-                )
-            for place in sorted(alignment.outliers, reverse=True):
-                self.leave_out(reader.names[kept[place]], "does not seem to belong to the stack")
+                raise _strangers(names, alignment.blanks)
+            for place in sorted(names, reverse=True):
+                self.leave_out(names[place], BLANK if place in alignment.blanks else STRANGE)
                 del kept[place]
             self._require_two(kept, reader)
             alignment = estimate()
@@ -97,6 +99,8 @@ class Job:
         return alignment
 
     def _say_what_moved(self, alignment: StackAlignment, *, crop: bool) -> None:
+        if not alignment.measured:
+            return  # its warning has told
         if alignment.registered:
             self.say("the frames are registered already; nothing was moved")
         elif crop:
@@ -116,6 +120,17 @@ class Job:
         if alignment is None or alignment.registered or reader.bit_depth == 32:
             return reader.bit_depth
         return 16
+
+
+def _strangers(names: Mapping[int, str], blanks: Sequence[int]) -> InputError:
+    """The error for frames that cannot be aligned with the others: for the blank ones, if there are any."""
+    listed = [name for place, name in names.items() if place in blanks] or list(names.values())
+    reason = BLANK if any(place in blanks for place in names) else f"{STRANGE} (it cannot be aligned with the others)"
+    more = f" (also {', '.join(listed[1:4])}{' ...' if len(listed) > 4 else ''})" if len(listed) > 1 else ""
+    return InputError(
+        f"{listed[0]}{more}: {reason}; take it out, add --skip-bad to leave such frames out, or --no-align to fuse the "
+        "frames as they are"
+    )
 
 
 def prepare_frames(
@@ -139,6 +154,8 @@ def prepare_frames(
         image = reader.read(index)
         for sentence in image.notices:
             job.say(f"{image.name}: {sentence}")
+        if _is_result(image):
+            job.say(f"{image.name}: was itself fused by allfocus; leave it out if it is the result of this stack")
         if place == 0:
             profile = image.icc_profile
         elif image.icc_profile != profile:
@@ -160,6 +177,12 @@ def whole_pixels(image: Image) -> NDArray[np.float32]:
     if valid is None or valid.all() or not valid.any():
         return image.pixels
     return fill_from_surroundings(image.pixels, valid.astype(np.float32))
+
+
+def _is_result(image: Image) -> bool:
+    """Whether a picture says that this program made it: a folder or pattern may catch the result of an earlier run."""
+    entries = parse_block(image.exif).entries if image.exif else []
+    return any(tag == SOFTWARE and value.startswith(b"allfocus") for tag, _, _, value in entries)
 
 
 def _place(image: Image, alignment: StackAlignment | None, place: int) -> Frame:

@@ -208,11 +208,13 @@ def webp_bomb() -> bytes:
 
 
 @pytest.mark.parametrize("make", [png_bomb, tiff_bomb, jpeg_bomb, bmp_bomb, webp_bomb])
-def test_absurd_dimensions_are_refused_before_room_is_made_for_them(fuse, frames, make):
+def test_absurd_dimensions_are_refused_before_room_is_made_for_them(fuse, frames, make, monkeypatch):
+    def decode(*arguments, **options):
+        pytest.fail("a frame was decoded, where the headers told enough")
+
+    monkeypatch.setattr("allfocus.images.reading.decode_picture", decode)
     (frames / "frame_1.png").write_bytes(make())
-    started = time.perf_counter()
     fuse(frames).assert_refused("frame_1.png", "more than the limit")
-    assert time.perf_counter() - started < 5
 
 
 def test_a_picture_without_pixels_is_refused(fuse, frames):
@@ -527,7 +529,7 @@ def run_unprivileged(tmp_path: Path, *arguments: object) -> Outcome:
     command = [*without_privileges(), sys.executable, "-m", "allfocus.cli", "fuse", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": search_path()}
     done = subprocess.run(
-        [*command, "--method", "average"], capture_output=True, text=True, env=environment, timeout=60, check=False
+        [*command, "--method", "average"], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
     assert contents(tmp_path) == before
     return Outcome(done.returncode, done.stdout, done.stderr, tmp_path)
@@ -576,7 +578,7 @@ def pausing(original):
     def paused(*arguments, **options):
         result = original(*arguments, **options)
         open(marker, "w").close()
-        time.sleep(60)
+        time.sleep(600)
         return result
     return paused
 
@@ -593,7 +595,7 @@ elif step == "importing":
             if name == "allfocus.pipeline":
                 open(marker, "w").close()
                 try:
-                    time.sleep(60)
+                    time.sleep(600)
                 except KeyboardInterrupt:
                     pass  # lost, as it is while some libraries written in C are loaded
     sys.meta_path.insert(0, Finder())
@@ -602,7 +604,7 @@ elif step == "writing":
 from allfocus.cli.main import run
 sys.exit(run(sys.argv[3:]))
 """
-"""The command, stopped for a minute in the middle of one step; it makes a file when it gets there."""
+"""The command, stopped in the middle of one step for longer than any test waits; it makes a file when it gets there."""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
@@ -627,7 +629,7 @@ def test_a_run_stopped_in_the_middle_leaves_nothing_behind(tmp_path, frames, ste
     try:
         wait_for(marker, process)
         process.send_signal(stop)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert out == ""
@@ -662,9 +664,27 @@ def has_nameless_files(folder: Path) -> bool:
 
 
 def wait_for(marker: Path, process: subprocess.Popen[str]) -> None:
-    for _ in range(1200):
+    for _ in range(6000):
         if marker.exists():
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     pytest.fail("the command did not get to the step")
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["-o", "--depth-map", "--slab"])
+def test_a_name_that_is_too_long_for_the_disk_is_refused_before_the_work(tmp_path, capsys, frames, option):
+    arguments = {"-o": ["-o", "M" * 252 + ".png"], "--depth-map": ["-o", "a.png", "--depth-map", "M" * 248 + ".png"]}
+    given = arguments.get(option, ["-o", "M" * 240 + ".png", "--slab", "2,1"])
+    before = contents(tmp_path)
+    code = run(["fuse", str(frames), *[str(tmp_path / word) if word.endswith(".png") else word for word in given]])
+    printed = capsys.readouterr()
+    Outcome(code, printed.out, printed.err, tmp_path).assert_refused("longer than 255 bytes", "shorter")
+    assert contents(tmp_path) == before
+
+
+def test_a_frame_whose_name_is_too_long_for_the_disk_is_refused(fuse, frames):
+    fuse(frames, frames / ("M" * 300 + ".png")).assert_refused("MMM", "File name too long")

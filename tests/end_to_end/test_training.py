@@ -451,7 +451,7 @@ def two_processes(photos, tmp_path_factory) -> Path:
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
     ) as child:
         try:
-            _, complaint = child.communicate(timeout=90)
+            _, complaint = child.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             # Asked to end, the launcher ends its processes; killed, it would leave them behind.
             child.terminate()

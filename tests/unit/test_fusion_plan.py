@@ -1,6 +1,7 @@
 """The plan of a fusion: slabs that cover the stack, names, and every refusal before anything is read or written."""
 
 import itertools
+import os
 import shlex
 from pathlib import Path
 
@@ -132,3 +133,8 @@ def test_the_command_line_is_understood_by_the_command_and_says_the_same():
     assert FuseOptions(**parsed).settings() == options.settings()
     # Nothing that is not standard is left out, and nothing that is standard is said.
     assert FuseOptions().command("shots", "o.png") == "allfocus fuse shots -o o.png"
+
+
+def test_the_command_of_a_frame_whose_name_begins_with_a_dash_can_be_given():
+    words = FuseOptions().command(["-x 1.png", "b.png"], "o.png")
+    assert words == f"allfocus fuse '{os.path.join('.', '-x 1.png')}' b.png -o o.png"

@@ -1,5 +1,6 @@
 """From files to file: frames are aligned, checked, fused and written with their maps, as `fuse_files` promises."""
 
+import os
 from pathlib import Path
 
 import cv2
@@ -181,6 +182,28 @@ def test_a_frame_that_does_not_belong_stops_with_its_name_or_is_left_out(desk, d
     assert list(result.left_out) == ["frame_3.png"]
     assert len(result.frames) == 5
     assert peak_signal_noise_ratio(result.image, desk.truth) > 30
+
+
+def test_all_frames_that_do_not_belong_are_named_at_once(desk_files, output):
+    for place in (0, 4):
+        write_image(foreign_frame("noise"), desk_files[place], overwrite=True)
+    with pytest.raises(InputError, match=r"frame_0\.png \(also frame_4\.png\): does not seem to belong"):
+        fuse_files(desk_files, output)
+
+
+def test_a_blank_frame_is_said_to_be_blank(desk_files, output):
+    write_image(np.full((*SIZE, 3), 0.5, np.float32), desk_files[4], overwrite=True)
+    with pytest.raises(InputError, match=r"frame_4\.png: is blank: there is nothing in it to align.*--skip-bad"):
+        fuse_files(desk_files, output)
+    result = fuse_files(desk_files, output, skip_bad=True)
+    assert result.left_out == {"frame_4.png": "is blank: there is nothing in it to align"}
+
+
+def test_the_result_of_an_earlier_run_among_the_frames_is_noticed(desk_files, output):
+    before = fuse_files(desk_files, output, method="average")
+    assert not any("itself fused" in notice for notice in before.notices)
+    again = fuse_files([*desk_files, output], output.with_name("again.png"), method="average")
+    assert any(notice.startswith(f"{output.name}: was itself fused by allfocus") for notice in again.notices)
 
 
 @pytest.mark.parametrize("damage", [truncate, spoil_pixels])
@@ -368,15 +391,16 @@ def test_slabs_are_cut_anew_when_frames_are_left_out(tmp_path, desk_files, outpu
 def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_path, monkeypatch, desk_files):
     import allfocus.pipeline as pipeline
 
-    (tmp_path / "depth.png").write_text("older")
-    written = pipeline.write_image
+    for name in ("depth.png", "fused_slab01_frames001-003.png"):
+        (tmp_path / name).write_text(f"the older {name}")
+    encoded = pipeline.encode_image
 
     def fail_at_the_picture(image, path, **options):
         if Path(path).name == "fused.png":
             raise OutputError(f"{path}: No space left")
-        return written(image, path, **options)
+        return encoded(image, path, **options)
 
-    monkeypatch.setattr(pipeline, "write_image", fail_at_the_picture)
+    monkeypatch.setattr(pipeline, "encode_image", fail_at_the_picture)
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(OutputError, match="No space left"):
         fuse_files(
@@ -389,6 +413,88 @@ def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_pat
             method="depth-map",
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+    for name in ("depth.png", "fused_slab01_frames001-003.png"):
+        assert (tmp_path / name).read_text() == f"the older {name}"
+
+
+def test_a_run_that_is_stopped_while_files_get_their_names_brings_the_old_ones_back(tmp_path, monkeypatch, desk_files):
+    import allfocus.images.placing as placing
+
+    kept = {name: tmp_path / name for name in ("fused.png", "decision.png", "depth.png", "depth_preview.png")}
+    for name in ("fused.png", "depth.png"):
+        kept[name].write_text(f"the older {name}")
+    linked = placing._link
+    before = sorted(path.name for path in tmp_path.iterdir())
+    given: list[Path] = []
+
+    def stop_at_the_last(source, path):
+        given.append(path)
+        if len(given) == len(kept):
+            raise KeyboardInterrupt
+        linked(source, path)
+
+    descriptor = placing.open_nameless(tmp_path)
+    if descriptor is None:
+        pytest.skip("this system has no files without a name")
+    os.close(descriptor)
+    monkeypatch.setattr(placing, "_link", stop_at_the_last)
+    with pytest.raises(KeyboardInterrupt):
+        fuse_files(
+            desk_files,
+            kept["fused.png"],
+            depth_map=kept["depth.png"],
+            decision_map=kept["decision.png"],
+            overwrite=True,
+            method="depth-map",
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    for name in ("fused.png", "depth.png"):
+        assert kept[name].read_text() == f"the older {name}"
+
+
+def test_a_format_with_fewer_bits_than_the_frames_is_told(tmp_path, small_stack):
+    paths = [
+        write_image(Image(frame, bit_depth=16), tmp_path / f"{number}.tif") for number, frame in enumerate(small_stack)
+    ]
+    told = "the frames have 16 bits per channel, JPEG has 8; .tif keeps them all"
+    options = {"method": "average", "align": False}
+    assert told in fuse_files(paths, tmp_path / "a.jpg", **options).notices
+    assert fuse_files(paths, tmp_path / "a.png", **options).notices == ()
+    assert fuse_files(paths, tmp_path / "b.jpg", bit_depth=8, **options).notices == ()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (12, 12), (1, 40)])
+def test_the_smallest_pictures_are_fused_as_they_lie(tmp_path, small_stack, size):
+    paths = [
+        write_image(np.ascontiguousarray(frame[: size[0], : size[1]]), tmp_path / f"{number}.png")
+        for number, frame in enumerate(small_stack)
+    ]
+    result = fuse_files(paths, tmp_path / "fused.png", report=tmp_path / "r.html", depth_map=tmp_path / "d.png")
+    assert result.image.shape[:2] == size
+    assert any("too small to be aligned" in notice for notice in result.notices)
+    assert not any("registered already" in notice for notice in result.notices)
+    assert "Not measured: frames of" in (tmp_path / "r.html").read_text()
+
+
+def test_equal_blank_frames_come_back(tmp_path):
+    paths = [write_image(np.full((80, 90, 3), 0.2, np.float32), tmp_path / f"{number}.png") for number in range(2)]
+    result = fuse_files(paths, tmp_path / "fused.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "fused.png").pixels, read_image(paths[0]).pixels)
+    assert any("all frames are blank" in notice for notice in result.notices)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes on POSIX systems only")
+def test_names_that_are_no_text_are_reported(tmp_path, small_stack):
+    folder = os.path.join(os.fsencode(tmp_path), b"b\xfe")
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("this file system takes only names that are text")
+    for number, frame in enumerate(small_stack):
+        picture = write_image(frame, tmp_path / f"{number}.png")
+        os.rename(picture, os.path.join(folder, b"f\xff%d.png" % number))
+    fuse_files(os.fsdecode(folder), tmp_path / "fused.png", report=tmp_path / "r.html", method="average")
+    assert "f?0.png" in (tmp_path / "r.html").read_text()
 
 
 # Linear light

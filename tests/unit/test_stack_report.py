@@ -208,6 +208,17 @@ def test_long_stacks_show_some_differences_and_all_frames(report, frames):
     assert all(f'alt="{name}"' in page for name in names)
 
 
+def test_long_stacks_list_the_colours_of_the_frames_that_gave_something(report, frames):
+    many = frames[:1] * 30
+    decision = np.zeros(report.image.shape[:2], np.int32)
+    decision[:, ::2] = 17
+    long = replace(report, names=tuple(f"f{number}.png" for number in range(30)), decision=decision, alignment=None)
+    legend = build_stack_report(long, frames=many).partition('class="legend"')[2].partition("</ul>")[0]
+    assert legend.count("<li") == 2
+    assert "f0.png" in legend
+    assert "f17.png" in legend
+
+
 def test_progress_counts_the_frames(report, frames):
     told = []
     build_stack_report(report, frames=frames, progress=lambda done, count: told.append((done, count)))

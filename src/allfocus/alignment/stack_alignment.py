@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.brightness import LARGEST_GAIN, SMALLEST_GAIN
 from allfocus.alignment.measurement_graph import Measurement, solve_gains, solve_positions
-from allfocus.alignment.stack_geometry import StackAlignment
-from allfocus.alignment.stack_walk import ReadFrame, Walk, walk_frames, walk_from_any
+from allfocus.alignment.stack_geometry import StackAlignment, size_text
+from allfocus.alignment.stack_walk import ReadFrame, Walk, read_checked, walk_frames, walk_from_any
 from allfocus.alignment.transforms import MODELS, Matrix, corner_motion, motion_of, unit_square
 from allfocus.errors import InputError
+from allfocus.images.image import ImageStack
 
 __all__ = ["AlignmentResult", "ReadFrame", "StackAlignment", "align", "estimate_stack"]
+
+SMALLEST_SIDE = 64
+"""Pixels: smaller frames are left where they are. Cut from registered pairs of scenes, 14 of 24 pairs of 48 x 48 pixels
+were moved by more than a pixel, 7 of 64 x 64, none of 96 x 96."""
 
 STILL = 0.25
 """Pixels at the corner: motion below this, or below three times its own error, is taken for none."""
@@ -44,7 +49,7 @@ class AlignmentResult:
 
 
 def align(
-    frames: Sequence[NDArray[Any]],
+    frames: Sequence[NDArray[Any]] | ImageStack,
     *,
     model: str = "auto",
     reference: int | None = None,
@@ -55,10 +60,12 @@ def align(
 ) -> AlignmentResult:
     """The frames of a stack on one grid and in one brightness.
 
-    A stack that is measured to be registered already comes back as it is.
+    A stack that is measured to be registered already comes back as it is, and so does one of frames that are too small
+    (below 64 pixels) or too empty to tell.
 
     Args:
-        frames: Two or more arrays, all (H, W, 3) or all (H, W): uint8, uint16, or float in 0..1.
+        frames: Two or more arrays, all (H, W, 3) or all (H, W): uint8, uint16, or float in 0..1; or what
+            ``allfocus.read_stack`` gave, whose alpha is not looked at.
         model: "translation", "similarity" (shift, rotation and focus breathing), "affine", "homography", or "auto".
         reference: Index of the frame that stays as it is; None takes the middle one.
         match_brightness: Also bring all frames to the brightness and white balance of the reference.
@@ -78,7 +85,7 @@ def align(
         >>> result.alignment.registered, result.alignment.reference, len(result.frames)
         (False, 1, 3)
     """
-    arrays = [np.asarray(frame) for frame in frames]
+    arrays = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
 
     def read(index: int) -> NDArray[np.float32]:
         return _as_float(arrays[index], index)
@@ -138,7 +145,17 @@ def estimate_stack(
     _check_request(count, model, reference)
     report = progress or (lambda done, total: None)
     similar = "similarity" if model == "auto" else model
-    walk = walk_from_any(read, count, similar, reference, report)
+    start = count // 2 if reference is None else reference
+    held = {start: np.asarray(read(start))}
+
+    def read_once(index: int) -> NDArray[np.float32]:
+        return held.pop(index) if index in held else read(index)
+
+    if min(held[start].shape[:2], default=0) < SMALLEST_SIDE:
+        return _leave_small(read_once, count, start)
+    walk = walk_from_any(read_once, count, similar, reference, report)
+    if len(walk.blanks) == count:
+        return _leave_in_place(walk, "all frames are blank, so there is nothing to align; they were taken as they lie")
     solution = _solve(walk, similar)
     if model == "auto":
         larger = _larger_model(walk)
@@ -243,6 +260,7 @@ def _conclude(walk: Walk, solution: Solution, model: str, match_brightness: bool
         registered=registered,
         warnings=tuple(_warnings(walk, confidences, outliers)),
         outliers=outliers,
+        blanks=tuple(index for index in outliers if index in walk.blanks),
     )
 
 
@@ -275,6 +293,28 @@ def _confidence(walk: Walk, solution: Solution, index: int) -> float:
         return 0.0
     doubt = (solution.disagreement[index] / 3.0) ** 2 + (solution.errors[index] / 3.0) ** 2
     return float(np.clip(walk.agreements[index], 0.0, 1.0)) / (1.0 + doubt)
+
+
+def _leave_small(read: ReadFrame, count: int, reference: int) -> StackAlignment:
+    walk = Walk(reference, count)
+    for index in (reference, *(other for other in range(count) if other != reference)):
+        read_checked(read, index, walk)
+    words = f"frames of {size_text(walk.size)} pixels are too small to be aligned; they were taken as they lie"
+    return _leave_in_place(walk, words)
+
+
+def _leave_in_place(walk: Walk, reason: str) -> StackAlignment:
+    return StackAlignment(
+        transforms=tuple(np.eye(3) for _ in range(walk.count)),
+        brightness=((1.0,) * walk.channels,) * walk.count,
+        confidences=(0.0,) * walk.count,
+        model="translation",
+        reference=walk.reference,
+        size=walk.size,
+        registered=True,
+        warnings=(reason,),
+        measured=False,
+    )
 
 
 def _brightness(walk: Walk, wanted: bool) -> Iterator[tuple[float, ...]]:

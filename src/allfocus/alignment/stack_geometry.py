@@ -33,6 +33,10 @@ class StackAlignment:
     """What the user should know, one sentence each; frames are counted from 1."""
     outliers: tuple[int, ...] = ()
     """Indices of the frames that do not show the scene of the others."""
+    blanks: tuple[int, ...] = ()
+    """Those of the outliers that show nothing at all."""
+    measured: bool = True
+    """False when the frames are too small or too empty for a measurement; then they are taken as registered."""
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -87,10 +91,12 @@ class StackAlignment:
             "reference": self.reference,
             "size": list(self.size),
             "registered": self.registered,
+            "measured": self.measured,
             "transforms": [transform.tolist() for transform in self.transforms],
             "brightness": [list(gains) for gains in self.brightness],
             "confidences": list(self.confidences),
             "outliers": list(self.outliers),
+            "blanks": list(self.blanks),
             "warnings": list(self.warnings),
             "common_area": list(self.common_area()),
         }
@@ -115,6 +121,8 @@ class StackAlignment:
                 registered=bool(content["registered"]),
                 warnings=tuple(str(sentence) for sentence in content["warnings"]),
                 outliers=tuple(int(index) for index in content["outliers"]),
+                blanks=tuple(int(index) for index in content.get("blanks", ())),
+                measured=bool(content.get("measured", True)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"this is no alignment written by allfocus ({error}); align the frames again") from error

@@ -82,12 +82,15 @@ def walk_frames(read: ReadFrame, count: int, model: str, reference: int, report:
     return walk
 
 
-def _prepare(read: ReadFrame, index: int, walk: Walk) -> PreparedFrame:
+def read_checked(read: ReadFrame, index: int, walk: Walk) -> NDArray[np.float32]:
+    """A frame that fits the others; the first one tells the walk their size.
+
+    Raises:
+        InputError: its shape or values are those of no picture, or not those of the frames before.
+    """
     frame = np.asarray(read(index))
-    if not (frame.ndim == 2 or (frame.ndim == 3 and frame.shape[2] == 3)) or min(frame.shape[:2]) < 8:
-        raise InputError(
-            f"frame {index + 1} has shape {frame.shape}; expected (height, width) or (height, width, 3), 8 or more each"
-        )
+    if not (frame.ndim == 2 or (frame.ndim == 3 and frame.shape[2] == 3)) or min(frame.shape) < 1:
+        raise InputError(f"frame {index + 1} has shape {frame.shape}; expected (height, width) or (height, width, 3)")
     if not np.isfinite(frame).all():
         raise InputError(f"frame {index + 1} holds values that are not finite; repair or leave out that frame")
     size, channels = (int(frame.shape[0]), int(frame.shape[1])), 1 if frame.ndim == 2 else 3
@@ -98,7 +101,11 @@ def _prepare(read: ReadFrame, index: int, walk: Walk) -> PreparedFrame:
             f"frame {index + 1} is {size_text(size)} with {channels} channels, frame {walk.reference + 1} "
             f"{size_text(walk.size)} with {walk.channels}; all frames of a stack need the same size"
         )
-    prepared = prepare_frame(frame.astype(np.float32, copy=False))
+    return frame.astype(np.float32, copy=False)
+
+
+def _prepare(read: ReadFrame, index: int, walk: Walk) -> PreparedFrame:
+    prepared = prepare_frame(read_checked(read, index, walk))
     if prepared.blank:
         walk.blanks.add(index)
     return prepared

@@ -10,13 +10,15 @@ import click
 from allfocus.cli.printing import json_option, overwrite_option, print_json, print_notice, progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from allfocus.alignment.stack_alignment import StackAlignment
+    from allfocus.images.placing import StagedFiles
     from allfocus.images.reading import StackReader
+    from allfocus.stack_frames import Job
 
 MODELS = ("auto", "translation", "similarity", "affine", "homography")
 
@@ -28,7 +30,10 @@ MODELS = ("auto", "translation", "similarity", "affine", "homography")
 @click.option("--reference", type=int, help="The frame that stays as it is, counted from 1; the middle by default.")
 @click.option("--no-brightness", is_flag=True, help="Leave brightness and white balance as they are.")
 @click.option("--keep-size", is_flag=True, help="Do not cut the frames to the area they have in common.")
-@click.option("--skip-bad", is_flag=True, help="Leave out frames that do not belong instead of stopping.")
+@click.option(
+    "--skip-bad", is_flag=True, help="Leave out frames that are damaged or do not belong, instead of stopping."
+)
+@click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
 @overwrite_option
 @json_option
 def align(
@@ -39,6 +44,7 @@ def align(
     no_brightness: bool,
     keep_size: bool,
     skip_bad: bool,
+    max_pixels: int | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -48,33 +54,52 @@ def align(
     be registered already are written unchanged.
     """
     from allfocus.alignment.stack_alignment import estimate_stack
-    from allfocus.images.reading import open_stack
+    from allfocus.images.placing import StagedFiles, made_folder
+    from allfocus.images.reading import MAX_PIXELS
+    from allfocus.stack_frames import Job, whole_pixels
 
-    sources = open_stack(frames)
-    targets = output_paths(sources, output)
-    check_targets(targets, sources, output, overwrite=overwrite)
     with progress_bar() as progress:
-        alignment = estimate_stack(
-            lambda index: sources.read(index).pixels,
-            sources.count,
-            model=model,
-            reference=None if reference is None else reference - 1,
-            match_brightness=not no_brightness,
-            progress=lambda done, count: progress("aligning", done, count),
+        job = Job(progress, print_notice)
+        sources = open_frames(
+            frames, job, max_pixels=MAX_PIXELS if max_pixels is None else max_pixels, skip_bad=skip_bad
         )
-        require_usable(alignment, sources, skip_bad=skip_bad)
-        written = write_aligned(alignment, sources, targets, crop=not keep_size, overwrite=overwrite, progress=progress)
-    content = describe(alignment, sources, targets, crop=not keep_size)
-    write_transforms(output / "transforms.json", content, overwrite=overwrite)
+        targets = output_paths(sources, output)
+        with made_folder(output), StagedFiles(overwrite=overwrite) as files:
+            check_targets(targets, sources, output, overwrite=overwrite)
+            alignment = estimate_stack(
+                lambda index: whole_pixels(sources.read(index)),
+                sources.count,
+                model=model,
+                reference=None if reference is None else reference - 1,
+                match_brightness=not no_brightness,
+                progress=lambda done, count: progress("aligning", done, count),
+            )
+            require_usable(alignment, sources, skip_bad=skip_bad)
+            written = write_aligned(alignment, sources, targets, files, crop=not keep_size, progress=progress)
+            content = describe(alignment, sources, targets, crop=not keep_size, left_out=job.left_out)
+            files.add(output / "transforms.json", (json.dumps(content, indent=2) + "\n").encode())
     for sentence in alignment.warnings:
         print_notice(sentence)
     if as_json:
         print_json({"folder": output, **content})
         return
-    if alignment.registered:
+    if not alignment.measured:
+        click.echo(f"{output}: {written} frames, not aligned")
+    elif alignment.registered:
         click.echo(f"{output}: {written} frames are registered already (no motion could be measured)")
     else:
         click.echo(f"{output}: {written} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
+
+
+def open_frames(frames: "Sequence[Path]", job: "Job", *, max_pixels: int, skip_bad: bool) -> "StackReader":
+    """The frames, checked; those that cannot be read are left out if they may be."""
+    from allfocus.images.reading import StackReader, open_stack
+
+    if not skip_bad:
+        return open_stack(frames, max_pixels=max_pixels)
+    sources = open_stack(frames, max_pixels=max_pixels, on_bad_frame=job.leave_out)
+    whole = job.check_readable(sources)
+    return StackReader([sources.frames[index] for index in whole], max_pixels=max_pixels)
 
 
 def output_paths(sources: "StackReader", folder: Path) -> list[Path]:
@@ -91,8 +116,8 @@ def output_paths(sources: "StackReader", folder: Path) -> list[Path]:
 
 
 def check_targets(targets: "Sequence[Path]", sources: "StackReader", folder: Path, *, overwrite: bool) -> None:
-    """Make the folder, and raise an error when a frame could not be written or would replace its source."""
-    from allfocus.errors import InputError, OutputError
+    """Raise an error when a frame could not be written into the folder or would replace its source."""
+    from allfocus.errors import InputError
     from allfocus.images.writing import check_output
 
     if len(set(targets)) < len(targets):
@@ -102,10 +127,6 @@ def check_targets(targets: "Sequence[Path]", sources: "StackReader", folder: Pat
     for target in targets:
         if target.resolve() in originals:
             raise InputError(f"{target}: is a frame of the stack and will not be replaced; choose another folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
     for target in targets:
         check_output(target, overwrite=overwrite)
     check_output(folder / "transforms.json", overwrite=overwrite, picture=False)
@@ -126,21 +147,22 @@ def write_aligned(
     alignment: "StackAlignment",
     sources: "StackReader",
     targets: "Sequence[Path]",
+    files: "StagedFiles",
     *,
     crop: bool,
-    overwrite: bool,
     progress: "Callable[[str, int, int], None]",
 ) -> int:
     """Write the frames that belong, one at a time; how many there are comes back."""
     from allfocus.errors import InputError
-    from allfocus.images.writing import write_image
+    from allfocus.images.writing import encode_image
+    from allfocus.stack_frames import whole_pixels
 
     top, left, bottom, right = alignment.common_area() if crop else (0, 0, *alignment.size)
     if bottom - top < 1 or right - left < 1:
         raise InputError("the frames have no area in common; --keep-size writes them all the same")
     for done, index in enumerate(alignment.kept, start=1):
         image = sources.read(index)
-        pixels, _ = alignment.apply(index, image.pixels)
+        pixels, _ = alignment.apply(index, whole_pixels(image))
         alpha = aligned_alpha(alignment, index, image.alpha)
         whole = replace(
             image,
@@ -149,7 +171,7 @@ def write_aligned(
             path=targets[index],
             page=None,
         )
-        write_image(whole, targets[index], overwrite=overwrite)
+        files.add(targets[index], encode_image(whole, targets[index]))
         progress("writing", done, len(alignment.kept))
     return len(alignment.kept)
 
@@ -171,9 +193,14 @@ def aligned_alpha(
 
 
 def describe(
-    alignment: "StackAlignment", sources: "StackReader", targets: "Sequence[Path]", *, crop: bool
+    alignment: "StackAlignment",
+    sources: "StackReader",
+    targets: "Sequence[Path]",
+    *,
+    crop: bool,
+    left_out: "Mapping[str, str]",
 ) -> dict[str, object]:
-    """What transforms.json holds: the alignment, and which file is which."""
+    """What transforms.json holds: the alignment, which file is which, and which could not be read, with the reason."""
     frames = [
         {
             "source": source.path.name,
@@ -182,11 +209,4 @@ def describe(
         }
         for index, (source, target) in enumerate(zip(sources.frames, targets, strict=True))
     ]
-    return {**alignment.to_json(), "cropped": crop, "frames": frames}
-
-
-def write_transforms(path: Path, content: dict[str, object], *, overwrite: bool) -> None:
-    """Write transforms.json in one step."""
-    from allfocus.images.writing import replace_file
-
-    replace_file(path, (json.dumps(content, indent=2) + "\n").encode(), overwrite=overwrite)
+    return {**alignment.to_json(), "cropped": crop, "frames": frames, "left_out": dict(left_out)}

@@ -54,7 +54,8 @@ def benchmark(
         raise click.UsageError("--flops and --scaling are two different things; choose one")
     if flops:
         return _print_operations(as_json=as_json)
-    kept = cache or output / "inputs"
+    # Other programs run in folders of their own, where a relative path leads elsewhere.
+    kept = (cache or output / "inputs").absolute()
     if scaling:
         _make_folder(output)
         return _measure_growth(output, kept, quick=quick, as_json=as_json)
@@ -84,7 +85,8 @@ def benchmark(
             notice=print_notice,
         )
     _report(result, output, as_json=as_json)
-    return 0 if result.finished else INTERRUPTED
+    failed = any(entry.error for entry in result.measurements)
+    return INTERRUPTED if not result.finished else int(failed)
 
 
 def _split(names: str | None) -> tuple[str, ...]:

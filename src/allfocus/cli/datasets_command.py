@@ -2,7 +2,7 @@
 
 import click
 
-from allfocus.cli.printing import json_option, print_json, print_table
+from allfocus.cli.printing import json_option, print_entries, print_json
 
 
 @click.command(short_help="List the benchmark sets.")
@@ -26,10 +26,14 @@ def datasets(as_json: bool) -> None:
         )
         print_json({"datasets": [{name: getattr(dataset, name) for name in names} for dataset in DATASETS.values()]})
         return
-    print_table(
-        ["data set", "what is in it", "cite", "licence", "where to get it"],
-        [
-            [dataset.name, f"{dataset.title}: {dataset.summary}", dataset.citation, dataset.licence, dataset.where]
+    print_entries(
+        {
+            dataset.name: {
+                "holds": f"{dataset.title}: {dataset.summary}",
+                "cite": dataset.citation,
+                "licence": dataset.licence,
+                "from": dataset.where,
+            }
             for dataset in DATASETS.values()
-        ],
+        }
     )

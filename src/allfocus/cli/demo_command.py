@@ -14,7 +14,6 @@ from allfocus.cli.printing import (
     print_table,
     progress_bar,
 )
-from allfocus.cli.scene_command import write_scene
 from allfocus.errors import AllfocusError
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def demo(output: Path, scene_name: str, method: str, device: str, overwrite: boo
     import allfocus
     from allfocus.images.writing import check_output
     from allfocus.pipeline import decision_picture
+    from allfocus.scenes.writing import write_scene
 
     written = ["truth.png", "fused.png", "before_after.png"]
     for name in [*written, "decision_map.png"] if output.exists() else []:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from allfocus.cli.printing import device_option, json_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import device_option, json_option, print_json, print_notice, progress_bar, protocol_option
 from allfocus.errors import AllfocusError
 
 if TYPE_CHECKING:
@@ -42,13 +42,7 @@ if TYPE_CHECKING:
     help="Score the fused pictures that other software left in a folder.",
 )
 @click.option("--metric", "metrics", multiple=True, help="A metric, instead of the paper's eight; once for each.")
-@click.option(
-    "--protocol",
-    type=click.Choice(["grey", "rgb-mean"]),
-    default="grey",
-    show_default=True,
-    help="Score the grey picture, or each channel and then the mean.",
-)
+@protocol_option
 @click.option(
     "--jpeg", metavar="QUALITY,SUBSAMPLING", help="Score the methods' pictures after saving as JPEG, like 75,4:2:0."
 )

@@ -1,5 +1,6 @@
 """``allfocus fuse``: one stack -> one picture."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from allfocus.pipeline import StackFusion
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-ENDINGS = {".jpg": ".jpg", ".jpeg": ".jpg", ".tif": ".tif", ".tiff": ".tif"}
-"""Ending of the default output by that of the first frame; anything else becomes PNG."""
 
 
 def _read_slabs(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -178,8 +176,13 @@ def default_output(first: Path) -> Path:
     Example:
         >>> default_output(Path("shots/DSC1.tif")).as_posix()
         'shots/allfocus_DSC1.tif'
+        >>> default_output(Path("cells.ome.tif")).as_posix()
+        'allfocus_cells.tif'
     """
-    if first.is_dir():
+    from allfocus.images.writing import default_ending
+
+    if os.path.isdir(first):  # Path.is_dir would raise for a name that is too long
         folder = first.resolve()
         return folder.parent / f"allfocus_{folder.name}.png"
-    return first.with_name(f"allfocus_{first.stem}{ENDINGS.get(first.suffix.lower(), '.png')}")
+    stem = first.stem.removesuffix(".ome")  # which would promise the metadata of OME
+    return first.with_name(f"allfocus_{stem}{default_ending(first)}")

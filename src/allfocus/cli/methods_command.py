@@ -4,7 +4,7 @@ import dataclasses
 
 import click
 
-from allfocus.cli.printing import json_option, print_json, print_table
+from allfocus.cli.printing import json_option, print_entries, print_json
 
 
 @click.command(short_help="List the methods of fusion.")
@@ -15,10 +15,16 @@ def methods(as_json: bool) -> None:
 
     found = allfocus.list_methods()
     if as_json:
-        fields = [field.name for field in dataclasses.fields(found[0]) if field.name != "run"]
+        fields = [field.name for field in dataclasses.fields(found[0]) if field.name != "function"]
         print_json({"methods": [{name: getattr(method, name) for name in fields} for method in found]})
         return
-    print_table(
-        ["method", "what it does", "paper", "limits"],
-        [[method.name, method.summary, method.paper or "", method.limits or ""] for method in found],
+    print_entries(
+        {
+            method.name: {
+                "does": method.summary,
+                "paper": method.paper,
+                "limits": f"cannot run: {method.missing}" if method.missing else method.limits,
+            }
+            for method in found
+        }
     )

@@ -2,7 +2,7 @@
 
 import click
 
-from allfocus.cli.printing import json_option, print_json, print_table
+from allfocus.cli.printing import json_option, print_entries, print_json
 
 
 @click.command(short_help="List the metrics.")
@@ -15,17 +15,14 @@ def metrics(as_json: bool) -> None:
         names = ("name", "full_name", "direction", "lowest", "highest", "needs_reference", "paper", "pathologies")
         print_json({"metrics": [{name: getattr(metric, name) for name in names} for metric in METRICS.values()]})
         return
-    print_table(
-        ["metric", "stands for", "better", "range", "paper", "how it misleads"],
-        [
-            [
-                metric.name,
-                metric.full_name + (" (needs the truth)" if metric.needs_reference else ""),
-                metric.direction,
-                f"{metric.lowest:g} to {metric.highest:g}",
-                metric.paper,
-                metric.pathologies,
-            ]
+    print_entries(
+        {
+            metric.name: {
+                "is": metric.full_name + (" (needs the truth)" if metric.needs_reference else ""),
+                "range": f"{metric.lowest:g} to {metric.highest:g}, {metric.direction} is better",
+                "paper": metric.paper,
+                "beware": metric.pathologies,
+            }
             for metric in METRICS.values()
-        ],
+        }
     )

@@ -17,6 +17,13 @@ device_option = click.option(
     show_default=True,
     help="Where a network runs.",
 )
+protocol_option = click.option(
+    "--protocol",
+    type=click.Choice(["grey", "rgb-mean"]),
+    default="grey",
+    show_default=True,
+    help="Score the grey picture, or each channel and then the mean.",
+)
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -36,6 +43,32 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, number
     for row in rows:
         table.add_row(*row)
     Console(soft_wrap=False, highlight=False).print(table)
+
+
+def print_entries(entries: Mapping[str, Mapping[str, str]]) -> None:
+    """Print on stdout each name and below it what is known about it, one label a line; empty texts are left out.
+
+    For texts too long for the columns of a table. Lines are wrapped between words and nowhere else, so that an address
+    or a DOI can be copied whole.
+    """
+    import shutil
+    import textwrap
+
+    width = max(40, min(shutil.get_terminal_size().columns, 100))
+    for name, facts in entries.items():
+        click.echo(name)
+        indent = 4 + max(len(label) for label in facts)
+        for label, text in facts.items():
+            begin = f"  {label}".ljust(indent)
+            for line in textwrap.wrap(
+                text,
+                width,
+                initial_indent=begin,
+                subsequent_indent=" " * indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ):
+                click.echo(line)
 
 
 def print_notice(message: str) -> None:

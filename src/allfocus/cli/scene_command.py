@@ -1,15 +1,10 @@
 """``allfocus scene``: a synthetic stack with its truth."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from allfocus.cli.printing import json_option, overwrite_option, print_json
-
-if TYPE_CHECKING:
-    from allfocus.scenes.rendering import Scene
 
 
 def parse_size(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
@@ -56,6 +51,7 @@ def scene(
     Writes frames/frame_00.png ..., truth.png, depth.png (16 bit, near black, far white) and scene.json.
     """
     import allfocus
+    from allfocus.scenes.writing import describe_scene, write_scene
 
     rendered = allfocus.render_scene(
         name,
@@ -75,47 +71,3 @@ def scene(
         print_json(describe_scene(rendered) | {"folder": output})
     else:
         click.echo(f"{output}: {len(rendered.frames)} frames of {name!r} in frames/, truth.png, depth.png, scene.json")
-
-
-def write_scene(rendered: "Scene", folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """Write a stack with its truth, depth and description; the paths of the frames come back.
-
-    The frames have a folder of their own, so that fusing the folder does not take the truth for a frame.
-    """
-    import numpy as np
-
-    from allfocus.errors import OutputError
-    from allfocus.images.image import Image
-    from allfocus.images.writing import check_output, replace_file, write_image
-
-    try:
-        (folder / "frames").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
-    paths = [folder / "frames" / f"frame_{number:02d}.png" for number in range(len(rendered.frames))]
-    for path in [*paths, folder / "truth.png", folder / "depth.png"]:
-        check_output(path, overwrite=overwrite)
-    check_output(folder / "scene.json", overwrite=overwrite, picture=False)
-    for path, frame in zip(paths, rendered.frames, strict=True):
-        write_image(Image(frame, bit_depth=rendered.bit_depth), path, overwrite=overwrite)
-    write_image(Image(rendered.truth, bit_depth=rendered.bit_depth), folder / "truth.png", overwrite=overwrite)
-    near, far = float(rendered.depth.min()), float(rendered.depth.max())
-    depth = (rendered.depth - near) / np.float32(max(far - near, 1e-9))
-    write_image(Image(depth, bit_depth=16), folder / "depth.png", overwrite=overwrite)
-    description = json.dumps(describe_scene(rendered), indent=2) + "\n"
-    replace_file(folder / "scene.json", description.encode(), overwrite=overwrite)
-    return paths
-
-
-def describe_scene(rendered: "Scene") -> dict[str, Any]:
-    """What scene.json holds: how the stack was rendered, and what is known about each frame."""
-    return {
-        "name": rendered.name,
-        "bit_depth": rendered.bit_depth,
-        "options": rendered.options,
-        "focus_distances": rendered.focus_distances,
-        "exposures": rendered.exposures,
-        "transforms": [transform.tolist() for transform in rendered.transforms],
-        "depth_black": float(rendered.depth.min()),
-        "depth_white": float(rendered.depth.max()),
-    }

@@ -1,14 +1,11 @@
 """``allfocus score``: every metric of one fused picture."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import click
 
-from allfocus.cli.printing import json_option, print_json, print_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from allfocus.cli.printing import json_option, print_json, print_table, protocol_option
 
 
 @click.command(short_help="Score one fused picture.")
@@ -22,36 +19,31 @@ if TYPE_CHECKING:
     help="A frame it was made of; give the option once for each.",
 )
 @click.option("--reference", type=click.Path(path_type=Path), help="The truth, for PSNR and SSIM.")
-@click.option(
-    "--protocol",
-    type=click.Choice(["grey", "rgb-mean"]),
-    default="grey",
-    show_default=True,
-    help="Score the grey picture, or each channel and then the mean.",
-)
+@click.option("--metric", "metrics", multiple=True, help="Only this metric (see: allfocus metrics); once for each.")
+@protocol_option
 @json_option
 def score(
-    fused: Path, sources: tuple[Path, ...], reference: Path | None, protocol: Literal["grey", "rgb-mean"], as_json: bool
+    fused: Path,
+    sources: tuple[Path, ...],
+    reference: Path | None,
+    metrics: tuple[str, ...],
+    protocol: Literal["grey", "rgb-mean"],
+    as_json: bool,
 ) -> None:
     """Score the picture FUSED with every metric that its sources and reference allow."""
     import allfocus
+    from allfocus.evaluation.cells import read_levels
+    from allfocus.metrics.catalogue import METRICS
 
     values = allfocus.score(
-        _levels(fused),
-        [_levels(source) for source in sources],
-        reference=None if reference is None else _levels(reference),
+        read_levels(fused),
+        [read_levels(source) for source in sources],
+        reference=None if reference is None else read_levels(reference),
         protocol=protocol,
+        metrics=metrics or None,
     )
     if as_json:
         print_json({"fused": fused, "sources": sources, "reference": reference, "protocol": protocol, "scores": values})
     else:
-        print_table(["metric", protocol], [[name, f"{value:.6f}"] for name, value in values.items()], numbers=True)
-
-
-def _levels(path: Path) -> "NDArray[Any]":
-    """The picture as the integers its file holds, which is what the metrics are defined on."""
-    from allfocus.images.reading import read_image
-    from allfocus.images.writing import to_integers
-
-    image = read_image(path)
-    return to_integers(image.pixels, image.bit_depth)
+        rows = [[name, f"{value:.6f}", METRICS[name].direction] for name, value in values.items()]
+        print_table(["metric", protocol, "better"], rows, numbers=True)

@@ -1,5 +1,6 @@
 """``allfocus train``: photos -> a trained network."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ def train(
         stop_after_seconds=stop_after,
         start=start,
     )
-    click.echo(str(weights))
+    if os.environ.get("RANK", "0") == "0":  # torchrun starts this command once for each process
+        click.echo(str(weights))
 
 
 def show_training(progress: "TrainingProgress") -> None:

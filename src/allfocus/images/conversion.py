@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.colour_profile import profile_of_exif
 from allfocus.images.decoded import DecodedPicture
 from allfocus.images.exif import mark_as_upright, read_orientation
 from allfocus.images.image import Image
@@ -31,7 +32,7 @@ def image_of(decoded: DecodedPicture, path: Path) -> Image:
     return Image(
         pixels=np.ascontiguousarray(turn_upright(pixels, orientation)),
         bit_depth=bit_depth,
-        icc_profile=decoded.icc_profile,
+        icc_profile=decoded.icc_profile or (profile_of_exif(decoded.exif) if pixels.ndim == 3 else None),
         exif=mark_as_upright(decoded.exif) if decoded.exif else None,
         path=path,
         page=decoded.page,

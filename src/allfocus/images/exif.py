@@ -23,6 +23,8 @@ IMAGE_HISTORY = 0x9213
 PICTURE_WIDTH = 0xA002
 PICTURE_HEIGHT = 0xA003
 INTEROPERABILITY = 0xA005
+COLOUR_SPACE = 0xA001
+"""1 stands for sRGB, 65535 for something else."""
 
 PREFIX = b"Exif\x00\x00"
 """What JPEG puts in front of the block; Image.exif never holds it."""
@@ -172,7 +174,7 @@ def parse_block(data: Bytes) -> Directory:
     layout, start = found
     directory = Directory()
     for entry in read_entries(data, start, layout):
-        child_start = _pointer(entry, layout) if entry[0] in SUB_DIRECTORIES else None
+        child_start = read_pointer(entry, layout) if entry[0] in SUB_DIRECTORIES else None
         if child_start is None:
             directory.entries.append(entry)
         else:
@@ -221,7 +223,7 @@ def add_history(exif: bytes | None, *, software: str, history: str, width: int, 
         exif, found = build_block(Directory()), (Layout(), 8)
     layout, start = found
     main = read_entries(exif, start, layout)
-    child_start = next((_pointer(e, layout) for e in main if e[0] == EXIF_DIRECTORY), None)
+    child_start = next((read_pointer(e, layout) for e in main if e[0] == EXIF_DIRECTORY), None)
     child = read_entries(exif, child_start, layout) if child_start is not None else []
     words = [*_texts(child, IMAGE_HISTORY), *_texts(main, SOFTWARE), history]
     size = {PICTURE_WIDTH: width, PICTURE_HEIGHT: height}
@@ -350,7 +352,8 @@ def _describes_photograph(entry: Entry) -> bool:
     return entry[0] in DESCRIPTIVE_TAGS
 
 
-def _pointer(entry: Entry, layout: Layout) -> int | None:
+def read_pointer(entry: Entry, layout: Layout) -> int | None:
+    """Where the directory of an entry begins; None when it points to none."""
     _, kind, count, value = entry
     if count != 1 or kind not in (4, 13, 16, 18):
         return None

@@ -37,7 +37,8 @@ class Image:
     """Bits per channel in the file: 8, 16, or 32 for floating point."""
 
     icc_profile: bytes | None = None
-    """The colour profile as stored in the file; None when there is none."""
+    """The colour profile of the file, or one made of what it says in other words (the chunks sRGB, gAMA and cHRM of
+    PNG, Adobe RGB in EXIF); None when it says nothing."""
 
     exif: bytes | None = None
     """The EXIF block, beginning with its TIFF header; its orientation is always 1, because it has been applied."""

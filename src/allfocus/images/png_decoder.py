@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from allfocus.errors import InputError
+from allfocus.images.colour_profile import profile_of_png
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import read_orientation
 
@@ -14,7 +15,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST_PROFILE = 64 * 2**20
 """Bytes; a colour profile that unpacks to more is refused as a decompression bomb."""
 METRES_PER_INCH = 0.0254
-KEPT_CHUNKS = frozenset({b"IHDR", b"iCCP", b"eXIf", b"pHYs", b"PLTE", b"tRNS", b"acTL"})
+KEPT_CHUNKS = frozenset({b"IHDR", b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"eXIf", b"pHYs", b"PLTE", b"tRNS", b"acTL"})
 GREY_TYPES = (0, 4)
 PALETTE = 3
 
@@ -44,7 +45,7 @@ def decode_png(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         notices.append("the first of its moving pictures taken")
     return DecodedPicture(
         imagecodecs.png_decode(data),
-        icc_profile=unpack_png_profile(chunks[b"iCCP"]) if b"iCCP" in chunks else None,
+        icc_profile=_profile_of(chunks, colour),
         exif=chunks.get(b"eXIf"),
         resolution=_unpack_resolution(chunks.get(b"pHYs", b"")),
         notices=tuple(notices),
@@ -85,6 +86,12 @@ def unpack_png_profile(body: bytes) -> bytes | None:
     if unpacker.unconsumed_tail:
         raise InputError(f"its colour profile unpacks to more than {LARGEST_PROFILE} bytes")
     return profile or None
+
+
+def _profile_of(chunks: dict[bytes, bytes], colour: int) -> bytes | None:
+    if b"iCCP" in chunks:
+        return unpack_png_profile(chunks[b"iCCP"])
+    return profile_of_png(chunks, grey=colour in GREY_TYPES)
 
 
 def _unpack_header(chunks: dict[bytes, bytes]) -> tuple[int, int, int, int]:

@@ -4,10 +4,10 @@ Every frame is developed the same way, so that the frames of a stack fit togethe
 camera recorded, no automatic brightness, the sRGB primaries and curve; the sRGB profile is attached.
 """
 
-import functools
 from typing import Any, BinaryIO
 
 from allfocus.errors import MissingDependencyError
+from allfocus.images.colour_profile import srgb_profile
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import FileSlices, block_of_tiff, find_layout, read_numbers, walk_directories
 
@@ -61,7 +61,7 @@ def decode_raw(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         samples = raw.postprocess(output_bps=16, use_camera_wb=True, no_auto_bright=True, gamma=SRGB_CURVE)
     return DecodedPicture(
         samples,
-        icc_profile=_srgb_profile(),
+        icc_profile=srgb_profile(),
         exif=block_of_tiff(FileSlices(file)),
         orientation=1,  # LibRaw has turned the picture already
         notices=("developed with the camera's white balance",),
@@ -100,10 +100,3 @@ def _upright_size(raw: Any) -> tuple[int, int]:
 def _either_order(value: bytes) -> set[int]:
     # The byte order is that of the file; a photometric of the one order is no known number in the other.
     return {int.from_bytes(value, "little"), int.from_bytes(value, "big")}
-
-
-@functools.cache
-def _srgb_profile() -> bytes:
-    from PIL import ImageCms
-
-    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

@@ -15,12 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.images.exif import EXIF_DIRECTORY, find_layout, parse_block, read_numbers
+from allfocus.images.exif import COLOUR_SPACE, EXIF_DIRECTORY, find_layout, parse_block, read_numbers
 
 Values = NDArray[np.float32]
-
-COLOUR_SPACE = 0xA001
-"""The EXIF tag; 1 stands for sRGB."""
 
 SMALLEST_SLOPE = 1 / 64
 """Tables with 16-bit entries are flat near black, where they could not be turned round; they are made this steep

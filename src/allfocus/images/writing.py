@@ -1,42 +1,32 @@
 """Pictures -> files: PNG, TIFF, JPEG or WebP by the ending of the name, whole or not at all."""
 
-import errno
-import io
 import os
-import secrets
-import struct
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
-from allfocus.images.exif import (
-    DESCRIPTIVE_TAGS,
-    PREFIX,
-    Directory,
-    FileSlices,
-    Layout,
-    add_history,
-    find_layout,
-    lay_out,
-    parse_block,
-)
+from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
+from allfocus.images.exif import add_history
 from allfocus.images.image import Image
+from allfocus.images.placing import LONGEST_NAME, replace_file
 
-Samples = NDArray[Any]
-Compression = str | int | None
-"""How to pack: a level 0 to 9 (PNG), or "none", "deflate", "lzw" or "zstd" (TIFF); None leaves it to the format."""
+__all__ = [
+    "ENCODERS",
+    "Compression",
+    "check_output",
+    "default_ending",
+    "encode_image",
+    "encode_webp",
+    "replace_file",
+    "to_integers",
+    "write_image",
+]
 
-METRES_PER_INCH = 0.0254
 ROWS_AT_ONCE = 256
-
-LARGEST_JPEG_SEGMENT = 65533
-"""Bytes that fit into one JPEG segment, which is all that EXIF may take there."""
 
 
 def write_image(
@@ -80,6 +70,30 @@ def write_image(
     """
     path = Path(path)
     check_output(path, overwrite=overwrite)
+    data = encode_image(
+        image,
+        path,
+        bit_depth=bit_depth,
+        quality=quality,
+        compression=compression,
+        history=history,
+        software=software,
+    )
+    replace_file(path, data, overwrite=overwrite)
+    return path
+
+
+def encode_image(
+    image: Image | NDArray[Any],
+    path: Path,
+    *,
+    bit_depth: int | None = None,
+    quality: int = 95,
+    compression: Compression = None,
+    history: str | None = None,
+    software: str = "allfocus",
+) -> bytes | memoryview:
+    """The bytes that :func:`write_image` would write to this path, for those who put files in place themselves."""
     kind = ENCODERS[path.suffix.lower()]
     _check_options(path, kind, quality, compression)
     picture = image if isinstance(image, Image) else _image_of_array(image)
@@ -95,11 +109,20 @@ def write_image(
         size = {"width": picture.width, "height": picture.height}
         picture = replace(picture, exif=add_history(picture.exif, software=software, history=history, **size))
     samples = _file_samples(picture, bit_depth, with_alpha=kind.has_alpha)
-    replace_file(path, kind.encode(samples, picture, quality, compression), overwrite=overwrite)
-    return path
+    return kind.encode(samples, picture, quality, compression)
 
 
-def _check_options(path: Path, kind: "Encoder", quality: int, compression: Compression) -> None:
+def default_ending(frame: Path) -> str:
+    """The ending of a result whose user did not choose one, from that of the first frame; PNG where in doubt.
+
+    Example:
+        >>> default_ending(Path("DSC1.JPEG")), default_ending(Path("DSC1.nef"))
+        ('.jpg', '.png')
+    """
+    return {".jpg": ".jpg", ".jpeg": ".jpg", ".tif": ".tif", ".tiff": ".tif"}.get(frame.suffix.lower(), ".png")
+
+
+def _check_options(path: Path, kind: Encoder, quality: int, compression: Compression) -> None:
     if not 1 <= quality <= 100:
         raise OutputError(f"quality is 1 to 100; found {quality}")
     if compression is not None and compression not in kind.compressions:
@@ -107,10 +130,11 @@ def _check_options(path: Path, kind: "Encoder", quality: int, compression: Compr
         raise OutputError(f"{path}: {kind.name} cannot be written with compression {compression}; it knows {known}")
 
 
-def _check_bit_depth(path: Path, kind: "Encoder", bit_depth: int | None) -> None:
+def _check_bit_depth(path: Path, kind: Encoder, bit_depth: int | None) -> None:
     if bit_depth is not None and bit_depth not in kind.bit_depths:
         depths = " or ".join(map(str, kind.bit_depths))
-        raise OutputError(f"{path}: {kind.name} has {depths} bits per channel, not {bit_depth}; choose .tif")
+        able = ".png or .tif" if bit_depth == 16 else ".tif"
+        raise OutputError(f"{path}: {kind.name} has {depths} bits per channel, not {bit_depth}; choose {able}")
 
 
 def _file_samples(picture: Image, bit_depth: int, *, with_alpha: bool) -> Samples:
@@ -143,6 +167,8 @@ def check_output(
     # os.path instead of Path: it answers "no" where permissions forbid to look, and the folder is checked below.
     if os.path.isdir(path):
         raise OutputError(f"{path}: is a folder; name a file in it")
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        raise OutputError(f"{path}: the name is longer than {LONGEST_NAME} bytes; choose a shorter one")
     if picture and path.suffix.lower() not in ENCODERS:
         raise OutputError(f"{path}: cannot tell the format from the ending; use one of {', '.join(ENCODERS)}")
     if picture:
@@ -175,98 +201,6 @@ def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> Samples:
     return rounded
 
 
-def replace_file(path: Path, data: bytes | memoryview, *, overwrite: bool = False) -> None:
-    """Put a file in place in one step, so that no reader ever sees a part of it.
-
-    Raises:
-        OutputError: the file exists and may not be overwritten, or the system refused; nothing is left behind.
-    """
-    try:
-        descriptor = _open_nameless(path.parent)
-        if descriptor is None:
-            _write_under_other_name(path, data, overwrite=overwrite)
-            return
-        with open(descriptor, "wb") as file:
-            _write_to_disk(file, data)
-            _give_name(file.fileno(), path, overwrite=overwrite)
-    except FileExistsError as error:
-        raise OutputError(f"{path}: appeared in the meantime; choose another name") from error
-    except OSError as error:
-        raise OutputError(f"{path}: could not be written ({error.strerror}); choose another folder") from error
-
-
-def _open_nameless(folder: Path) -> int | None:
-    """A new file without a name, which vanishes with the process even when that is killed; None where there are none.
-
-    Linux has them, on most file systems.
-    """
-    flag = getattr(os, "O_TMPFILE", None)
-    if flag is None or not os.path.isdir("/proc/self/fd"):
-        return None
-    try:
-        return os.open(folder, flag | os.O_WRONLY, 0o666)
-    except OSError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
-            return None
-        raise
-
-
-def _give_name(descriptor: int, path: Path, *, overwrite: bool) -> None:
-    # A link, unlike a rename, fails when the name has been taken since we looked.
-    source = f"/proc/self/fd/{descriptor}"
-    if not overwrite or not os.path.lexists(path):
-        _link(source, path)
-        return
-    temporary = _other_name(path)
-    try:
-        _link(source, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _link(source: str, path: Path) -> None:
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        # With a folder to start from, Python asks the system to follow the link in /proc to the nameless file itself.
-        os.link(source, path.name, dst_dir_fd=folder, follow_symlinks=True)
-    finally:
-        os.close(folder)
-
-
-def _write_under_other_name(path: Path, data: bytes | memoryview, *, overwrite: bool) -> None:
-    temporary = _other_name(path)
-    try:
-        with open(temporary, "xb") as file:
-            _write_to_disk(file, data)
-        _move(temporary, path, overwrite=overwrite)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_to_disk(file: BinaryIO, data: bytes | memoryview) -> None:
-    file.write(data)
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _other_name(path: Path) -> Path:
-    return path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
-
-
-def _move(temporary: Path, path: Path, *, overwrite: bool) -> None:
-    if not overwrite:
-        try:
-            os.link(temporary, path)
-            return
-        except FileExistsError:
-            raise
-        except OSError:  # FAT, some network drives: no links there
-            if path.exists():
-                raise FileExistsError(str(path)) from None
-    os.replace(temporary, path)
-
-
 def _image_of_array(array: NDArray[Any]) -> Image:
     if array.dtype == np.uint8:
         return Image(array.astype(np.float32) / np.float32(255), bit_depth=8)
@@ -277,162 +211,3 @@ def _image_of_array(array: NDArray[Any]) -> Image:
     if not np.isfinite(array).all():
         raise OutputError("the picture has values that are not a number; nothing was written")
     return Image(array.astype(np.float32), bit_depth=8)
-
-
-# --- one encoder per format -----------------------------------------------------------------------------------------
-
-
-def encode_png(samples: Samples, picture: Image, quality: int = 95, compression: Compression = None) -> bytes:
-    """A PNG file of 8 or 16 bits. Pillow cannot write 16-bit colour, so the chunks it would add are added here."""
-    import imagecodecs
-
-    # Level 6 takes four times as long for a file 5 % smaller (measured on a photo of 20 megapixels).
-    level = 4 if compression is None else int(compression)
-    data = bytes(imagecodecs.png_encode(np.ascontiguousarray(samples), level=level))
-    extra = b""
-    if picture.icc_profile:
-        extra += png_chunk(b"iCCP", b"ICC profile\x00\x00" + zlib.compress(picture.icc_profile))
-    if picture.resolution:
-        across, down = (round(dots / METRES_PER_INCH) for dots in picture.resolution)
-        extra += png_chunk(b"pHYs", struct.pack(">IIB", across, down, 1))
-    if picture.exif:
-        extra += png_chunk(b"eXIf", picture.exif)
-    header_end = 8 + 12 + 13
-    return data[:header_end] + extra + data[header_end:]
-
-
-def png_chunk(kind: bytes, body: bytes) -> bytes:
-    """One PNG chunk: length, kind, body, checksum."""
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def encode_jpeg(samples: Samples, picture: Image, quality: int = 95, compression: Compression = None) -> bytes:
-    """A JPEG file with full colour resolution."""
-    if picture.exif and len(picture.exif) + len(PREFIX) > LARGEST_JPEG_SEGMENT:
-        raise OutputError(
-            f"the EXIF data ({len(picture.exif)} bytes) is too long for JPEG, which holds {LARGEST_JPEG_SEGMENT}; "
-            "choose .png or .tif"
-        )
-    options: dict[str, Any] = {"dpi": picture.resolution} if picture.resolution else {}
-    # Subsampled colour would blur the edges that the stack was shot to keep.
-    return _encode_with_pillow(samples, picture, "JPEG", quality=quality, subsampling=0, optimize=True, **options)
-
-
-def encode_webp(samples: Samples, picture: Image, quality: int = 95, compression: Compression = None) -> bytes:
-    """A WebP file, lossless at quality 100."""
-    # "exact" keeps the colours below transparent pixels.
-    return _encode_with_pillow(samples, picture, "WEBP", quality=quality, lossless=quality == 100, exact=True)
-
-
-def _encode_with_pillow(samples: Samples, picture: Image, kind: str, **options: Any) -> bytes:
-    from PIL import Image as PillowImage
-
-    if picture.icc_profile:
-        options["icc_profile"] = picture.icc_profile
-    if picture.exif:
-        options["exif"] = PREFIX + picture.exif
-    file = io.BytesIO()
-    PillowImage.fromarray(samples).save(file, kind, **options)
-    return file.getvalue()
-
-
-def encode_tiff(
-    samples: Samples,
-    picture: Image,
-    quality: int = 95,
-    compression: Compression = None,
-    *,
-    big: bool | None = None,
-) -> memoryview:
-    """A TIFF file of 8, 16 or 32 (floating point) bits, packed without loss.
-
-    ``big`` asks for BigTIFF; None chooses it where the pixels may need more than the 4 GiB of classic TIFF.
-    """
-    import tifffile
-
-    packing = TIFF_COMPRESSIONS["deflate" if compression is None else str(compression)]
-    channels = 1 if samples.ndim == 2 else samples.shape[2]
-    file = io.BytesIO()
-    tifffile.imwrite(
-        file,
-        samples,
-        bigtiff=samples.nbytes > LARGEST_CLASSIC_TIFF if big is None else big,
-        # The EXIF entries are in the byte order of their block; a file in that order can take them as they are.
-        byteorder=">" if (picture.exif or b"").startswith(b"MM") else "<",
-        photometric="rgb" if channels >= 3 else "minisblack",
-        planarconfig="contig" if channels > 1 else None,
-        extrasamples=["unassalpha"] if channels in (2, 4) else None,
-        compression=packing,
-        predictor=packing is not None,
-        resolution=picture.resolution,
-        resolutionunit=2 if picture.resolution else None,
-        metadata=None,
-        software=False,
-        iccprofile=picture.icc_profile,
-    )
-    if picture.exif:
-        _add_to_tiff(file, parse_block(picture.exif))
-    return file.getbuffer()
-
-
-def _add_to_tiff(file: BinaryIO, extra: Directory) -> None:
-    """Give the TIFF file a new first directory at its end that also holds the EXIF entries.
-
-    tifffile does not write EXIF and GPS directories. What its own directory points to (the pixels) stays where it is.
-    """
-    data = FileSlices(file)
-    found = find_layout(data)
-    directory = parse_block(data)
-    start = len(data) + len(data) % 2
-    layout: Layout = found[0] if found else Layout()
-    if not directory.entries or (start > 2**32 - 2**24 and not layout.big):
-        raise OutputError("the picture is too large for this TIFF file with EXIF; choose .png")
-    described = [entry for entry in extra.entries if entry[0] in DESCRIPTIVE_TAGS]
-    replaced = {entry[0] for entry in described}
-    merged = Directory([entry for entry in directory.entries if entry[0] not in replaced] + described, extra.children)
-    file.seek(0, os.SEEK_END)
-    file.write(b"\x00" * (len(data) % 2) + lay_out(merged, start, layout))
-    file.seek(8 if layout.big else 4)
-    file.write(layout.position.pack(start))
-
-
-LARGEST_CLASSIC_TIFF = 2**32 - 2**26
-"""Bytes of pixels; compression seldom makes them more, and the rest is left for that and for metadata."""
-
-TIFF_COMPRESSIONS: dict[str, str | None] = {"none": None, "deflate": "zlib", "lzw": "lzw", "zstd": "zstd"}
-
-
-@dataclass(frozen=True)
-class Encoder:
-    """A kind of file that can be written."""
-
-    name: str
-    """How messages call it."""
-
-    bit_depths: tuple[int, ...]
-    """Bits per channel it can hold."""
-
-    encode: Callable[[Samples, Image, int, Compression], bytes | memoryview]
-    """(samples, picture with its metadata, quality, compression) -> file bytes."""
-
-    has_alpha: bool = True
-    """Whether it can hold alpha; where it cannot, alpha is left out."""
-
-    compressions: tuple[str | int, ...] = ()
-    """What its compression can be; empty when there is no choice."""
-
-    largest_side: int | None = None
-    """Pixels along one side that the format can count; None when no picture comes near."""
-
-
-_JPEG = Encoder("JPEG", (8,), encode_jpeg, has_alpha=False, largest_side=65535)
-_TIFF = Encoder("TIFF", (8, 16, 32), encode_tiff, compressions=tuple(TIFF_COMPRESSIONS))
-ENCODERS: dict[str, Encoder] = {
-    ".png": Encoder("PNG", (8, 16), encode_png, compressions=tuple(range(10))),
-    ".tif": _TIFF,
-    ".tiff": _TIFF,
-    ".jpg": _JPEG,
-    ".jpeg": _JPEG,
-    ".webp": Encoder("WebP", (8,), encode_webp, largest_side=16383),
-}
-"""Every ending that can be written."""

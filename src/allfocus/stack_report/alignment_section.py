@@ -18,6 +18,8 @@ def alignment_section(alignment: StackAlignment | None, names: Sequence[str]) ->
     """The HTML about the alignment of the stack: a sentence, and plots of what was done to each frame."""
     if alignment is None:
         return "<h2>Alignment</h2><p>Switched off: the frames were fused as they are.</p>"
+    if not alignment.measured:
+        return f"<h2>Alignment</h2><p>Not measured: {escape('; '.join(alignment.warnings))}.</p>"
     plots = [line_plot({"confidence": alignment.confidences}, title="Confidence", ends=(0, 1))]
     if alignment.registered:
         text = "The frames were measured to lie on one grid already; none was moved."
@@ -47,8 +49,8 @@ def alignment_section(alignment: StackAlignment | None, names: Sequence[str]) ->
 
 
 def alignment_lines(alignment: StackAlignment | None, index: int) -> list[str]:
-    """What is to be said about one frame, as lines of HTML; none when alignment was switched off."""
-    if alignment is None:
+    """What is to be said about one frame, as lines of HTML; none when nothing was measured."""
+    if alignment is None or not alignment.measured:
         return []
     confidence = alignment.confidences[index]
     words = "reliable" if confidence >= RELIABLE else "fair" if confidence >= DOUBTFUL else "doubtful"

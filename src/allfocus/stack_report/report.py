@@ -54,6 +54,8 @@ CLOSE_UP_SIDE = 256
 """Pixels; less in small pictures, of which a close-up would show nearly all."""
 CLOSE_UP_FRAMES = 3
 """Frames shown beside the fused picture in a close-up: those that gave most of it."""
+MOST_COLOURS = 24
+"""Frames up to which all colours of the decision map are listed; of longer stacks those that gave a pixel."""
 MOST_DIFFERENCES = 8
 """Frames whose difference from the fused picture is shown; of longer stacks evenly chosen ones."""
 
@@ -185,7 +187,7 @@ def _picture_section(report: StackReport, frames: Stack, windows: list[Window], 
         "frames fused": str(len(report.names)),
         "seconds in all": f"{sum(report.seconds.values()):.1f}" if report.seconds else "",
         "least confidence of alignment": (
-            f"{min(report.alignment.confidences):.2f}" if report.alignment is not None else ""
+            f"{min(report.alignment.confidences):.2f}" if report.alignment and report.alignment.measured else ""
         ),
     }
     cells = "".join(f"<li><b>{escape(text)}</b><span>{name}</span></li>" for name, text in figures.items() if text)
@@ -243,7 +245,7 @@ def _frames_section(report: StackReport, thumbnails: list[str], shares: NDArray[
             f'height="{height}" src="{thumbnail}"></button>'
             f"<figcaption><b>{index + 1}. {escape(name)}</b>{tag}<br>{share}{lines}</figcaption></figure>"
         )
-    explain = "Aligned and cropped, in the order of the stack. Click one to enlarge it; the arrow keys go on."
+    explain = "As they were fused, in the order of the stack. Click one to enlarge it; the arrow keys go on."
     blended = "" if shares is not None else " This method blends all frames and has no share of each."
     return (
         f"""<h2>Frames</h2><p class="quiet">{explain}{blended}</p><div class="frames gallery">{"".join(cards)}</div>"""
@@ -273,6 +275,7 @@ def _maps_section(report: StackReport, shares: NDArray[np.float64] | None) -> st
         entries = "".join(
             f'<li style="--own:{colours[index]}"><i></i>{index + 1}. {escape(name)} {_percent(shares[index])}</li>'
             for index, name in enumerate(report.names)
+            if count <= MOST_COLOURS or shares[index] > 0
         )
         legend = f'<ul class="legend" aria-label="Colours of the frames">{entries}</ul>'
     return f'<h2>Maps</h2><div class="maps gallery">{figures}</div>{legend}'

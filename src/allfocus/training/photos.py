@@ -130,7 +130,7 @@ def _keep_licences(folder: Path, paths: list[Path], licence_classes: Sequence[st
     if not table.is_file():
         raise InputError(
             f"{folder}: licence classes {', '.join(licence_classes)} are wanted but there is no SOURCES.csv; "
-            "add one with columns file, licence_class, or set data.licence_classes=[]"
+            "add one with columns file, licence_class, or take all photos with --set 'data.licence_classes=[]'"
         )
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))

@@ -7,6 +7,7 @@ import pytest
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.cli.main import run
+from allfocus.errors import OutputError
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image
@@ -96,3 +97,71 @@ def test_options_that_cannot_be_met_are_refused(folder, tmp_path, capsys, extra,
 def test_one_frame_is_no_stack(folder, tmp_path, capsys):
     assert run(["align", str(folder / "shot0.tif"), "-o", str(tmp_path / "out")]) == 2
     assert "only one frame" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_leaves_nothing_and_replaces_nothing(folder, tmp_path, capsys, monkeypatch):
+    import allfocus.images.writing as writing
+
+    encoded = writing.encode_image
+
+    def fail_at_the_last(image, path, **options):
+        if path.name == "shot2.tif":
+            raise OutputError(f"{path}: No space left")
+        return encoded(image, path, **options)
+
+    monkeypatch.setattr(writing, "encode_image", fail_at_the_last)
+    assert run(["align", str(folder), "-o", str(tmp_path / "new" / "deep")]) == 2
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "shot0.tif").write_text("older")
+    assert run(["align", str(folder), "-o", str(tmp_path / "old"), "--overwrite"]) == 2
+    assert [(path.name, path.read_text()) for path in (tmp_path / "old").iterdir()] == [("shot0.tif", "older")]
+
+
+def test_damaged_frames_may_be_left_out_and_are_told(folder, tmp_path, capsys):
+    data = (folder / "shot1.tif").read_bytes()
+    (folder / "shot3.tif").write_bytes(data[:-4000])
+    (folder / "shot4.tif").write_text("no picture")
+    assert run(["align", str(folder), "-o", str(tmp_path / "out")]) == 2
+    assert "shot4.tif" in capsys.readouterr().err
+    assert run(["align", str(folder), "-o", str(tmp_path / "out"), "--skip-bad", "--json"]) == 0
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert sorted(report["left_out"]) == ["shot3.tif", "shot4.tif"]
+    assert "left out shot3.tif" in printed.err
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("shot0.tif", "shot1.tif", "shot2.tif", "transforms.json")
+    ]
+
+
+def test_the_limit_of_pixels_can_be_set(folder, tmp_path, capsys):
+    assert run(["align", str(folder), "-o", str(tmp_path / "out"), "--max-pixels", "19199"]) == 2
+    assert "--max-pixels" in capsys.readouterr().err
+    assert run(["align", str(folder), "-o", str(tmp_path / "out"), "--max-pixels", "19200"]) == 0
+
+
+def test_transparent_parts_do_not_mislead_the_measurement(tmp_path, capsys):
+    """A grid without pixels lies still over a moved scene, with black below it, as programs leave it."""
+    scene = render_scene("slope", frames=2, size=(160, 200), shake=6.0)
+    alpha = np.ones((160, 200), np.float32)
+    alpha[:, 8::40] = alpha[:, 9::40] = alpha[8::40] = alpha[9::40] = 0
+    for number, frame in enumerate(scene.frames):
+        write_image(Image(frame * alpha[..., None], alpha=alpha), tmp_path / f"{number}.png")
+    paths = [str(tmp_path / f"{number}.png") for number in (0, 1)]
+    assert run(["align", *paths, "-o", str(tmp_path / "out"), "--keep-size", "--json"]) == 0
+    alignment = StackAlignment.from_json(json.loads(capsys.readouterr().out))
+    assert not alignment.registered
+    truth = np.linalg.inv(scene.transforms[1]) @ scene.transforms[0]
+    moved = alignment.transforms[0] @ np.array([100.0, 110.0, 1.0])
+    expected = truth @ np.array([100.0, 110.0, 1.0])
+    assert np.abs(moved - expected).max() < 1.0
+
+
+def test_frames_too_small_to_align_are_said_to_be(tmp_path, capsys):
+    for number in range(2):
+        write_image(np.full((9, 9, 3), 0.1 * number, np.float32), tmp_path / f"{number}.png")
+    paths = [str(tmp_path / f"{number}.png") for number in (0, 1)]
+    assert run(["align", *paths, "-o", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert "2 frames, not aligned" in printed.out
+    assert "too small to be aligned" in printed.err

@@ -10,6 +10,7 @@ from allfocus.alignment.stack_alignment import Solution, StackAlignment, align, 
 from allfocus.alignment.stack_walk import Walk
 from allfocus.alignment.transforms import corners, motion_of, move_points, warp_picture
 from allfocus.errors import InputError
+from allfocus.images.image import Image, ImageStack
 from allfocus.scenes.rendering import render_scene
 
 SIZE = (240, 320)
@@ -172,6 +173,37 @@ def test_frames_are_read_one_at_a_time_and_at_most_once(moved):
     assert sorted(asked) == list(range(len(moved.frames)))
 
 
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (8, 8), (17, 17), (1, 160), (63, 160)])
+def test_frames_too_small_to_tell_are_left_where_they_are(still, size):
+    frames = [frame[: size[0], : size[1]] for frame in still.frames[:3]]
+    result = align(frames)
+    assert all(np.array_equal(moved, frame) for moved, frame in zip(result.frames, frames, strict=True))
+    assert not result.alignment.measured
+    assert result.alignment.warnings == (
+        f"frames of {size[1]}x{size[0]} pixels are too small to be aligned; they were taken as they lie",
+    )
+    assert not StackAlignment.from_json(result.alignment.to_json()).measured
+
+
+def test_a_stack_that_was_read_can_be_aligned_as_it_is(still):
+    stack = ImageStack([Image(frame) for frame in still.frames])
+    for moved, frame in zip(align(stack).frames, align(still.frames).frames, strict=True):
+        np.testing.assert_array_equal(moved, frame)
+
+
+def test_blank_frames_are_left_where_they_are():
+    frames = [np.full((120, 160, 3), 0.25, np.float32)] * 3
+    result = align(frames)
+    assert all(np.array_equal(moved, frames[0]) for moved in result.frames)
+    assert not result.alignment.measured
+    assert "all frames are blank" in result.alignment.warnings[0]
+
+
+def test_small_frames_that_differ_in_size_are_named(still):
+    with pytest.raises(InputError, match="frame 1 is 20x10 with 3 channels, frame 2 21x10"):
+        align([still.frames[0][:10, :20], still.frames[1][:10, :21]])
+
+
 def test_progress_counts_to_the_end(still):
     steps = []
     estimate_stack(lambda index: still.frames[index], 4, progress=lambda done, count: steps.append((done, count)))
@@ -276,7 +308,7 @@ def test_frames_that_do_not_fit_together_are_named(still):
         (good[:-1], "frame 1 is 320x240 with 3 channels, frame 2 320x239"),
         (good[..., 0], "channels"),
         (broken, "frame 2 holds values that are not finite"),
-        (good[:4], "8 or more"),
+        (good[:4], "frame 2 320x4 "),
         ((good * 100).astype(np.int32), "int32"),
     ):
         with pytest.raises(InputError, match=message):

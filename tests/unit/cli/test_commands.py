@@ -91,13 +91,36 @@ def test_scores_are_computed_on_the_levels_of_the_file(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["methods", "metrics", "datasets"])
-def test_lists_are_printed_as_table_and_as_json(capsys, command):
+def test_lists_are_printed_for_people_and_as_json(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "60")
     assert main.run([command]) == 0
     table = capsys.readouterr().out
     assert main.run([command, "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)[command]
     assert len(entries) >= 3
-    assert all(entry["name"] in table for entry in entries)
+    assert all(entry["name"] in table.splitlines() for entry in entries)
+    # Nothing is cut to the width of the terminal: addresses and titles are there to be copied.
+    words = {word for entry in entries for key in ("citation", "where", "paper") for word in entry.get(key, "").split()}
+    assert words <= set(table.split())
+    assert max(map(len, table.splitlines())) <= 100
+
+
+def test_methods_that_cannot_run_yet_say_so(capsys):
+    assert main.run(["methods"]) == 0
+    _, entry = capsys.readouterr().out.split("\nifcnn\n")
+    assert "cannot run" in entry.partition("\nswinfusion\n")[0]
+
+
+def test_only_the_metrics_that_were_asked_for_are_scored_and_which_way_is_better_is_said(tmp_path, capsys):
+    ramp = np.arange(1024, dtype=np.uint16).reshape(32, 32) * 64
+    write_image(ramp, tmp_path / "ramp.png")
+    ramp_file = str(tmp_path / "ramp.png")
+    arguments = ["score", ramp_file, "--source", ramp_file, "--source", ramp_file]
+    assert main.run([*arguments, "--metric", "q_cv", "--metric", "Q_MI"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "Q_" in line]
+    assert [(row[0], row[2]) for row in rows] == [("Q_CV", "lower"), ("Q_MI", "higher")]
+    assert main.run([*arguments, "--metric", "psnr"]) == 2
+    assert "give a reference" in capsys.readouterr().err
 
 
 def test_a_run_without_weights_is_named(tmp_path):
@@ -123,3 +146,16 @@ def test_without_torch_the_message_names_the_extra(tmp_path, capsys, monkeypatch
     (tmp_path / "weights.safetensors").write_bytes(b"")
     assert main.run(arguments) == 2
     assert "pip install 'allfocus[train]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rank", "printed"), [(None, 1), ("0", 1), ("1", 0)])
+def test_of_all_processes_of_a_training_run_only_the_first_prints_the_weights(capsys, monkeypatch, rank, printed):
+    import allfocus
+
+    monkeypatch.delenv("RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    monkeypatch.setitem(vars(allfocus), "read_recipe", lambda path, overrides: None)
+    monkeypatch.setitem(vars(allfocus), "train", lambda photos, run, **options: run / "weights.safetensors")
+    assert main.run(["train", "photos", "--recipe", "r.toml", "-o", "run"]) == 0
+    assert capsys.readouterr().out.count("weights.safetensors") == printed

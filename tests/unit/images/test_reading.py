@@ -14,10 +14,11 @@ from PIL import ImageCms, ImageOps
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images import reading
+from allfocus.images.encoders import encode_png
 from allfocus.images.exif import parse_block
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.reading import list_frames, natural_order, open_stack, read_image, read_stack
-from allfocus.images.writing import encode_png, to_integers, write_image
+from allfocus.images.writing import to_integers, write_image
 
 
 @pytest.fixture

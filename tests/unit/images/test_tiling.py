@@ -233,7 +233,7 @@ from allfocus.images.tiling import FrameSpool, from_levels, reduce_frame, to_lev
 spool = FrameSpool(bit_depth=16)
 spool.append(np.full((200, 200, 3), 0.5, np.float32))
 print(spool[0][0:1, 0:1].shape, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -14,10 +14,12 @@ from PIL import Image as PillowImage
 from PIL import ImageCms, JpegImagePlugin
 
 from allfocus.errors import OutputError
+from allfocus.images.encoders import encode_tiff
 from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, add_history, parse_block
 from allfocus.images.image import Image
+from allfocus.images.placing import replace_file
 from allfocus.images.reading import read_image
-from allfocus.images.writing import check_output, encode_tiff, replace_file, to_integers, write_image
+from allfocus.images.writing import check_output, to_integers, write_image
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_float_tiff_is_exact(tmp_path, pixels):
 
 
 def test_a_depth_the_format_cannot_hold_is_refused_when_asked_for(tmp_path, pixels):
-    with pytest.raises(OutputError, match=r"JPEG has 8 bits per channel, not 16; choose \.tif"):
+    with pytest.raises(OutputError, match=r"JPEG has 8 bits per channel, not 16; choose \.png or \.tif"):
         write_image(pixels, tmp_path / "a.jpg", bit_depth=16)
     assert read_image(write_image(Image(pixels, bit_depth=16), tmp_path / "a.jpg")).bit_depth == 8
 
@@ -185,7 +187,7 @@ def test_big_tiff_takes_exif_and_profile_too(tmp_path, pixels, profile, exif):
 
 
 def test_more_pixels_than_classic_tiff_can_hold_make_a_big_tiff(tmp_path, pixels, monkeypatch):
-    monkeypatch.setattr("allfocus.images.writing.LARGEST_CLASSIC_TIFF", pixels.size - 1)
+    monkeypatch.setattr("allfocus.images.encoders.LARGEST_CLASSIC_TIFF", pixels.size - 1)
     with tifffile.TiffFile(write_image(pixels, tmp_path / "a.tif")) as tiff:
         assert tiff.is_bigtiff
 
@@ -312,7 +314,7 @@ def test_ctrl_c_while_writing_leaves_nothing_behind(tmp_path, pixels, monkeypatc
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_systems_without_nameless_files_write_whole_files_too(tmp_path, pixels, monkeypatch, overwrite):
-    monkeypatch.setattr("allfocus.images.writing._open_nameless", lambda folder: None)
+    monkeypatch.setattr("allfocus.images.placing.open_nameless", lambda folder: None)
     write_image(pixels, tmp_path / "a.png", overwrite=overwrite)
     assert read_image(tmp_path / "a.png").width == 16
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]

@@ -1,0 +1,67 @@
+"""Which files are the frames of a stack, and in which order: files, folders and patterns -> files."""
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from allfocus.errors import InputError
+
+Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
+
+RAW_SUFFIXES = frozenset(
+    {".dng", ".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".rw2", ".orf", ".pef", ".srw", ".x3f"}
+)
+SUFFIXES = RAW_SUFFIXES | {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif"}
+"""Endings that make a file of a folder a frame. Files named one by one may have any ending."""
+
+
+def list_files(paths: Paths) -> list[Path]:
+    """The files that paths, folders and patterns stand for, in the order of the stack.
+
+    Files named one by one keep their order; those of a folder or pattern come in natural order of their names.
+
+    Raises:
+        InputError: a folder holds no picture, or a pattern matches no file.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[Path] = []
+    for path in map(Path, given):
+        if os.path.isdir(path):
+            found.extend(_pictures_of_folder(path))
+        elif glob.has_magic(str(path)) and not os.path.lexists(path):
+            found.extend(_matches_of_pattern(path))
+        else:
+            found.append(path)
+    return found
+
+
+def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts names as people count: numbers by value, the rest by letter without regard to case.
+
+    Example:
+        >>> sorted(["a10", "a9", "B1"], key=natural_order)
+        ['a9', 'a10', 'B1']
+    """
+    parts = re.split(r"([0-9]+)", name.casefold())
+    key = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
+    return (*key, (2, 0, name))  # the name itself decides between "a1" and "a01"
+
+
+def _pictures_of_folder(folder: Path) -> list[Path]:
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.is_file() and not entry.name.startswith(".")]
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from error
+    pictures = [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
+    if not pictures:
+        raise InputError(f"{folder}: no pictures in this folder ({', '.join(sorted(SUFFIXES - RAW_SUFFIXES))}, RAW)")
+    return sorted(pictures, key=lambda path: natural_order(path.name))
+
+
+def _matches_of_pattern(pattern: Path) -> list[Path]:
+    found = [path for path in map(Path, glob.glob(str(pattern))) if path.is_file()]
+    if not found:
+        raise InputError(f"{pattern}: no file matches this pattern; check the name")
+    return sorted(found, key=lambda path: (natural_order(str(path.parent)), natural_order(path.name)))
