@@ -47,7 +47,7 @@ PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
 DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
-HARD = 1e6
+HARD = 1e12
 """The same for a choice without any mixing, except between frames that are exactly as likely."""
 LARGEST_WHOLE = 3_200_000
 """Pixels times frames up to which the network sees the stack as a whole: about 800 MB at 250 bytes each."""
@@ -57,7 +57,7 @@ EXPECTED_SHARE = 0.02
 """A frame that wins in this share of a window by the context alone is looked at there."""
 MOST_WORKERS = 8
 """Windows at work at once; each takes up to 200 MB."""
-NEVER = np.float32(-1e4)
+NEVER = np.float32(-1e30)
 """Logit of a frame where it has no pixels."""
 
 

@@ -110,8 +110,8 @@ def compare(expected, found):
 
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("curve", [None, Gamma()])
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_stack_on_disk_is_fused_as_by_the_cpu_path(desk, curve, masked):
+@pytest.mark.parametrize(("masked", "hard"), [(False, False), (True, False), (True, True)])
+def test_a_stack_on_disk_is_fused_as_by_the_cpu_path(desk, curve, masked, hard):
     with open_spool(16) as spool:
         for number, frame in enumerate(desk.frames):
             mask = np.ones(frame.shape[:2], bool)
@@ -119,7 +119,7 @@ def test_a_stack_on_disk_is_fused_as_by_the_cpu_path(desk, curve, masked):
                 mask[:, : 20 * number] = False
             spool.append(frame, mask)
         source = SpoolSource(spool)
-        plan = learned.plan_fusion(source, device="cpu")
+        plan = learned.plan_fusion(source, hard=hard, device="cpu")
         assert len({len(chosen) for chosen in plan.chosen}) > 0
         everything = (slice(0, 201), slice(0, 301))
         expected = learned.fuse_area(plan, source, everything, curve=curve, device="cpu")

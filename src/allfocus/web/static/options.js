@@ -11,6 +11,7 @@ const TITLES = {
   "laplacian-pyramid": "Pyramid: all fine detail",
   "depth-map": "Depth map: smooth surfaces",
   "guided-filter": "Guided filter: clean edges",
+  "ips-hard": "Learned focus, copies only",
   wavelet: "Wavelets",
   average: "Plain average",
 };
@@ -20,7 +21,7 @@ const PREFER = [
   { value: "far", title: "Far", hint: "Where frames conflict, the last ones win: calm backgrounds. The last frame counts as farthest." },
 ];
 
-const KNOWS_PREFERENCE = "ips";
+const KNOW_PREFERENCE = ["ips", "ips-hard"];
 
 const chosen = { method: "ips", align: true, prefer: "", skip_bad: false };
 const ranks = Object.keys(TITLES);
@@ -33,7 +34,7 @@ export const inOrder = (methods) =>
 export const titleOf = (name) => (TITLES[name] ? `${TITLES[name]} · ${name}` : name);
 
 /** The options as the server takes them. */
-export const chosenOptions = () => ({ ...chosen, prefer: (chosen.method === KNOWS_PREFERENCE && chosen.prefer) || null });
+export const chosenOptions = () => ({ ...chosen, prefer: (KNOW_PREFERENCE.includes(chosen.method) && chosen.prefer) || null });
 
 function methodField() {
   const methods = inOrder(state.methods);
@@ -50,7 +51,7 @@ function methodField() {
       onchange: (event) => {
         chosen.method = event.target.value;
         describe();
-        byId("prefer").hidden = chosen.method !== KNOWS_PREFERENCE;
+        byId("prefer").hidden = !KNOW_PREFERENCE.includes(chosen.method);
       },
     },
     methods.map(({ name, available, missing }) =>
@@ -87,7 +88,7 @@ function preferField() {
   describe();
   return element(
     "fieldset.field",
-    { id: "prefer", "aria-describedby": "prefer-hint", hidden: chosen.method !== KNOWS_PREFERENCE },
+    { id: "prefer", "aria-describedby": "prefer-hint", hidden: !KNOW_PREFERENCE.includes(chosen.method) },
     element("legend", {}, "In doubt, prefer"),
     element(
       "div.segments",
