@@ -30,7 +30,7 @@ STEPS = {
     "settle": ["allfocus.fusion.blending:settle_logits", "allfocus.fusion.blending:differing_evidence"],
     "blend": ["allfocus.fusion.blending:selection_weights", "allfocus.fusion.blending:blend_frames"],
     "enlarge": ["allfocus.fusion.frame_source:enlarge"],
-    "encode": ["allfocus.images.writing:write_image"],
+    "encode": ["allfocus.images.writing:encode_image", "allfocus.images.placing:StagedFiles.add"],
 }
 """Step -> the functions that do it."""
 

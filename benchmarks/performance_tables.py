@@ -23,7 +23,8 @@ def print_comparison(path: Path) -> None:
     result = read_benchmark(path)
     rows = summarise(result)
     machine = result.origin["machine"]
-    print(f"Machine: {machine['processor']}, {machine['cores']} cores; {result.repeats} rounds; commit", end=" ")
+    rounds = f"{result.repeats} round{'s' if result.repeats > 1 else ''}"
+    print(f"Machine: {machine['processor']}, {machine['cores']} cores; {rounds}; commit", end=" ")
     print(f"{(result.origin['commit'] or 'unknown')[:10]}{' with changes' if result.origin['modified'] else ''}.")
     print("Peers: " + "; ".join(result.origin["peers"].values()) + ".\n")
     for recipe in result.recipes:

@@ -1,5 +1,6 @@
 """``allfocus evaluate`` as a user runs it."""
 
+import importlib.resources
 import json
 
 import pytest
@@ -40,6 +41,20 @@ def test_several_sets_and_methods_in_one_go(run_command, sets, tmp_path):
     ]
     again = run_command(*arguments)
     assert again.stdout == done.stdout, "a second run reuses everything, the times included"
+
+
+def test_a_network_of_ones_own_takes_part_under_the_name_of_its_file(run_command, sets, tmp_path):
+    own = tmp_path / "runs" / "first.onnx"
+    own.parent.mkdir()
+    own.write_bytes((importlib.resources.files("allfocus") / "weights" / "ips.onnx").read_bytes())
+    arguments = ["evaluate", "--dataset", "real-mff", "--data", sets, "-o", tmp_path / "out", "--workers", 1, "--json"]
+    arguments += ["--method", own, "--method", "ips", "--metric", "psnr"]
+    done = run_command(*arguments)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    scores = {name: [row["scores"] for row in rows if row["method"] == name] for name in ("first.onnx", "ips")}
+    assert scores["first.onnx"] == scores["ips"] != []
+    assert (tmp_path / "out/fused/real-mff/first.onnx").is_dir()
 
 
 def test_json_is_all_there_is_on_stdout(run_command, sets, tmp_path):

@@ -83,7 +83,12 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option("--stop-after", type=float, help="Seconds without anything to do that end --watch; default: never.")
 @click.option("--format", "ending", type=click.Choice(["png", "tif", "jpg", "webp"]), help="Else as the frames.")
-@click.option("--method", default="ips", show_default=True, help="How to fuse; see allfocus methods.")
+@click.option(
+    "--method",
+    default="ips",
+    show_default=True,
+    help="How to fuse (see allfocus methods), or the .onnx file of a network of your own.",
+)
 @click.option("--align/--no-align", default=True, show_default=True, help="Bring moved frames onto one grid.")
 @click.option("--crop/--keep-size", default=True, help="Cut moved frames to what all show, or keep the size. [crop]")
 @click.option("--prefer", type=click.Choice(["near", "far"]), help="Which end of the stack wins where frames conflict.")

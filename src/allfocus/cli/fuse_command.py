@@ -39,7 +39,12 @@ def _file_option(name: str, description: str) -> Callable[[Function], Function]:
 @click.command(short_help="Fuse a stack into one sharp picture.")
 @click.argument("frames", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (.png .tif .jpg .webp).")
-@click.option("--method", default="ips", show_default=True, help="How to fuse; see allfocus methods.")
+@click.option(
+    "--method",
+    default="ips",
+    show_default=True,
+    help="How to fuse (see allfocus methods), or the .onnx file of a network of your own.",
+)
 @click.option("--align/--no-align", default=True, show_default=True, help="Bring moved frames onto one grid.")
 @click.option(
     "--crop/--keep-size", default=True, help="Cut moved frames to what all of them show, or keep the size. [crop]"

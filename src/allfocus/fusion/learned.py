@@ -56,7 +56,9 @@ CONTEXT_PIXELS = 2_000_000
 EXPECTED_SHARE = 0.02
 """A frame that wins in this share of a window by the context alone is looked at there."""
 MOST_WORKERS = 8
-"""Windows at work at once; each takes up to 200 MB."""
+"""Windows at work at once."""
+WORKING_MEMORY = 1_600_000_000
+"""Bytes that windows at work may take together, at 250 per pixel and frame: of large ones fewer are at work."""
 NEVER = np.float32(-1e30)
 """Logit of a frame where it has no pixels."""
 
@@ -256,7 +258,9 @@ def fuse_area(
     depth, confidence = np.zeros((height, width), np.float32), np.zeros((height, width), np.float32)
     decision = np.zeros((height, width), np.int16)
     work = functools.partial(_fuse_window, plan, source, curve=curve, device=device)
-    for done, (number, part) in enumerate(_in_parallel(work, list(places)), start=1):
+    largest = max((len(plan.chosen[number]) * _pixels(plan.windows[number]) for number in places), default=1)
+    workers = min(MOST_WORKERS, max(1, WORKING_MEMORY // (250 * largest)))
+    for done, (number, part) in enumerate(_in_parallel(work, list(places), workers), start=1):
         window, (inside, target) = plan.windows[number], places[number]
         rows, columns = (weight[part] for weight, part in zip(plan.fading(window), inside, strict=True))
         weight = rows[:, None] * columns[None, :]
@@ -284,13 +288,18 @@ def _overlap(plan: Plan, window: Window, area: Area) -> tuple[Area, Area] | None
     return (inside[0], inside[1]), (target[0], target[1])
 
 
-def _in_parallel(work: Callable[..., Maps], numbers: list[int]) -> Iterator[tuple[int, Maps]]:
-    """Gives the result of each window in order; several windows are at work at once, each on one core.
+def _pixels(window: Window) -> int:
+    rows, columns = window.area
+    return (rows.stop - rows.start) * (columns.stop - columns.start)
+
+
+def _in_parallel(work: Callable[..., Maps], numbers: list[int], most: int) -> Iterator[tuple[int, Maps]]:
+    """Gives the result of each window in order; several windows, `most` of them, are at work at once on one core each.
 
     In order, so that sums come out the same to the last bit whatever finishes first; and only a few ahead, so that
     results do not pile up.
     """
-    workers = min(processor_count(), len(numbers), MOST_WORKERS)
+    workers = min(processor_count(), len(numbers), most)
     if workers <= 1:
         for number in numbers:
             yield number, work(number, threads=processor_count())

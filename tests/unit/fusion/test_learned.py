@@ -309,12 +309,27 @@ def test_results_do_not_pile_up_when_they_are_taken_slowly(monkeypatch):
         started.append(number)
         return number
 
-    results = learned._in_parallel(work, list(range(20)))
+    results = learned._in_parallel(work, list(range(20)), 8)
     assert next(results) == (0, 0)
     # Time enough for two workers to finish all that they were given.
     time.sleep(0.1)
     assert len(started) <= 4
     assert [number for number, _ in results] == list(range(1, 20))
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_fewer_windows_are_at_work_when_they_are_large(monkeypatch, desk):
+    asked = []
+
+    def in_turn(work, numbers, most):
+        asked.append(most)
+        return ((number, work(number, threads=1)) for number in numbers)
+
+    monkeypatch.setattr(learned, "_in_parallel", in_turn)
+    expected = fuse_ips(desk.frames).image
+    monkeypatch.setattr(learned, "WORKING_MEMORY", 1)
+    np.testing.assert_array_equal(fuse_ips(desk.frames).image, expected)
+    assert asked == [learned.MOST_WORKERS, 1]
 
 
 # Frames that do not cover the whole picture

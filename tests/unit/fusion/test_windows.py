@@ -468,12 +468,12 @@ def test_the_order_of_frames_does_not_matter_in_windows(scale, count):
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_twenty_frames_are_fused_though_the_network_sees_fewer_in_a_window(monkeypatch):
+def test_thirty_frames_are_fused_though_the_network_sees_fewer_in_a_window(monkeypatch):
     seen = watch_network(monkeypatch)
-    scene = render_scene("desk", frames=20, size=(160, 208))
+    scene = render_scene("desk", frames=30, size=(160, 208))
     maps = fuse_ips(scene.frames)
     # First all of them for the context, then window after window.
-    assert len(seen[0]) == 20
+    assert len(seen[0]) == 30
     assert 2 <= min(len(shapes) for shapes in seen[1:]) <= max(len(shapes) for shapes in seen[1:]) <= MOST_FRAMES
     assert len(np.unique(maps.decision)) > MOST_FRAMES
     best_frame = max(peak_signal_noise_ratio(frame, scene.truth) for frame in scene.frames)
