@@ -57,8 +57,8 @@ EXPECTED_SHARE = 0.02
 """A frame that wins in this share of a window by the context alone is looked at there."""
 MOST_WORKERS = 8
 """Windows at work at once."""
-WORKING_MEMORY = 1_600_000_000
-"""Bytes that windows at work may take together, at 250 per pixel and frame: of large ones fewer are at work."""
+WORKING_PIXELS = 600_000
+"""Pixels times frames for each core that windows at work may hold, at 250 bytes: of large ones fewer are at work."""
 NEVER = np.float32(-1e30)
 """Logit of a frame where it has no pixels."""
 
@@ -259,7 +259,7 @@ def fuse_area(
     decision = np.zeros((height, width), np.int16)
     work = functools.partial(_fuse_window, plan, source, curve=curve, device=device)
     largest = max((len(plan.chosen[number]) * _pixels(plan.windows[number]) for number in places), default=1)
-    workers = min(MOST_WORKERS, max(1, WORKING_MEMORY // (250 * largest)))
+    workers = min(MOST_WORKERS, max(1, WORKING_PIXELS * processor_count() // largest))
     for done, (number, part) in enumerate(_in_parallel(work, list(places), workers), start=1):
         window, (inside, target) = plan.windows[number], places[number]
         rows, columns = (weight[part] for weight, part in zip(plan.fading(window), inside, strict=True))

@@ -22,7 +22,7 @@ OVERLAP = 24
 """Pixels that the network sees beyond the core on each side."""
 RAMP = 10
 """Pixels on each side of a border of cores over which the results of two windows fade into each other."""
-MOST_FRAMES = 16
+MOST_FRAMES = 12
 """Frames that the network sees in one window at the most: a steep surface needs that many, where steps are small."""
 WORTHWHILE = 0.01
 """A further frame is looked at in a window if it makes more than this share of its textured blocks sharper."""

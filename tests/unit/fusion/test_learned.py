@@ -327,7 +327,7 @@ def test_fewer_windows_are_at_work_when_they_are_large(monkeypatch, desk):
 
     monkeypatch.setattr(learned, "_in_parallel", in_turn)
     expected = fuse_ips(desk.frames).image
-    monkeypatch.setattr(learned, "WORKING_MEMORY", 1)
+    monkeypatch.setattr(learned, "WORKING_PIXELS", 1)
     np.testing.assert_array_equal(fuse_ips(desk.frames).image, expected)
     assert asked == [learned.MOST_WORKERS, 1]
 
