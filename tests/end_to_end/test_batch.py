@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import importlib.resources
 import json
 import os
 import shutil
@@ -593,3 +594,15 @@ def test_an_evaluation_on_a_cluster_gives_what_this_machine_gives(tmp_path, run_
     assert rows[0] == rows[1]
     assert len(rows[0]) == 4
     assert (tmp_path / "far/report.html").exists()
+
+
+def test_workers_elsewhere_find_a_network_that_was_named_from_here(tmp_path, monkeypatch):
+    shots = make_stacks(tmp_path / "shots", 1)
+    weights = importlib.resources.files("allfocus") / "weights" / "ips.onnx"
+    (tmp_path / "own.onnx").write_bytes(weights.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    settings = FuseSettings(method="own.onnx", align=False)
+    with running_processes(tmp_path / "machines", workers=1) as processes:
+        result = fuse_stacks(shots, tmp_path / "out", settings=settings, scheduler=processes.address, patience=120)
+    assert [row.error for row in result.rows] == [""]
+    assert len(result.fused) == 1

@@ -145,7 +145,12 @@ def fuse_stacks(
         >>> [row.output for row in first.fused], len(second.fused), len(second.unchanged)
         (['beetle.png'], 0, 1)
     """
+    # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
+    from allfocus.fusion.methods import absolute_name
+
     chosen = settings or FuseSettings()
+    # Workers have folders of their own.
+    chosen = replace(chosen, method=absolute_name(chosen.method))
     root, target = Path(folder).absolute(), Path(output).absolute()
     check_settings(chosen, settle)
     if target.resolve() == root.resolve():

@@ -19,7 +19,7 @@ from allfocus.evaluation.provenance import describe_origin, usable_cores
 from allfocus.evaluation.summary import DatasetSummary, summarise
 from allfocus.evaluation.tables import csv_table, json_rows, json_summary, markdown_tables
 from allfocus.evaluation.workers import run_cells
-from allfocus.fusion.methods import NETWORK_ENDING, find_method
+from allfocus.fusion.methods import NETWORK_ENDING, absolute_name, find_method
 from allfocus.images.writing import replace_file
 from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric
 from allfocus.metrics.scoring import PROTOCOLS, Protocol
@@ -256,7 +256,7 @@ def _list_tasks(
             dataset=dataset,
             sample=sample,
             method=_label(method),
-            run=method,
+            run=absolute_name(method),
             folder=output / "fused" / dataset / _label(method),
             method_key=method_keys.get(method, "other software"),
             metrics=metrics[dataset],

@@ -290,7 +290,7 @@ def _overlap(plan: Plan, window: Window, area: Area) -> tuple[Area, Area] | None
 
 def _pixels(window: Window) -> int:
     rows, columns = window.area
-    return (rows.stop - rows.start) * (columns.stop - columns.start)
+    return int(rows.stop - rows.start) * int(columns.stop - columns.start)
 
 
 def _in_parallel(work: Callable[..., Maps], numbers: list[int], most: int) -> Iterator[tuple[int, Maps]]:

@@ -181,6 +181,16 @@ def find_method(name: str) -> Method:
     raise InputError(f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)")
 
 
+def absolute_name(name: str) -> str:
+    """Returns a name that means the same method to a process in another folder.
+
+    Example:
+        >>> absolute_name("ips"), absolute_name("/networks/own.onnx")
+        ('ips', '/networks/own.onnx')
+    """
+    return str(Path(name).absolute()) if name.endswith(NETWORK_ENDING) else name
+
+
 def weights_files(method: Method) -> list[Path]:
     """Returns the files of a method's network; none for classical methods.
 
