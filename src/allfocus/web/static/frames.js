@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt } from "./messages.js";
-import { emit, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { arrangements, emit, on, phase, setJob, setOther, setView, state } from "./state.js";
 import { dismissUpload, sendAgain } from "./uploads.js";
 
 const list = byId("frame-list");
@@ -19,6 +19,7 @@ const showsTools = () => phase() === "prepare" || (phase() === "done" && documen
 /** Sends a new order; the page shows it at once and takes the server's answer afterwards. */
 async function sendFrames(frames) {
   const { job } = state;
+  arrangements.count += 1;
   setJob({ ...job, frames });
   const answer = await attempt(() => api.orderFrames(job.id, frames));
   if (state.job?.id === job.id) setJob(answer ?? (await api.readJob(job.id)));

@@ -49,6 +49,9 @@ export const alternativeAtWork = (job) => job.alternatives?.find(isAtWork);
 const worksOn = (job) => isAtWork(job) || Boolean(alternativeAtWork(job));
 
 /** Takes the job as the server describes it; opens or closes the stream of events as the job needs. */
+/** How often frames were arranged by hand; an upload that ends later must not undo it. */
+export const arrangements = { count: 0 };
+
 export function setJob(job) {
   const before = state.job;
   state.job = job;
