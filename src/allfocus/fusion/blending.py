@@ -1,12 +1,8 @@
-"""Selection logits -> weights -> one picture.
-
-The logits of the network say little where all sources look alike: a clear sky is as sharp in one frame as in the next.
-There :func:`settle_logits` lets the surroundings decide, so that decisions stay coherent and noise stays even.
-"""
+"""Selection logits -> weights -> one picture."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
@@ -24,43 +20,41 @@ class Curve(Protocol):
 
 
 EVIDENCE_WINDOW = 9
-"""Side in pixels of the window over which sources are compared."""
-EVIDENCE_NOISE = 1.5 / 255
-"""Differences between sources of about this size tell nothing: the noise that a good JPEG leaves, in 8-bit levels."""
+"""Side in pixels of the window over which there must be detail."""
 SETTLING_LEVELS = 6
 """Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
-PRIOR_WEIGHT = np.float32(0.02)
-"""Evidence that a prior counts as: what two pixels in a hundred can tell is as much."""
-NEGLIGIBLE = np.float32(0.01)
-"""A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
 LARGEST_MARGIN = 12.0
 """Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
+NEGLIGIBLE = np.float32(0.01)
+"""A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
+LARGEST_OPACITY = np.float32(0.85)
+"""These two are those of `allfocus.network.stack_network`, where they are explained."""
+FAINTEST_OPACITY = np.float32(0.02)
 
 
-def differing_evidence(frames: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Returns per pixel (H, W) how much there is to tell by which source is in focus: 0 nothing, 1 plenty.
+def detail_evidence(picture: NDArray[np.float32], noise: float) -> NDArray[np.float32]:
+    """Returns per pixel (H, W) how much there is to tell focus by: 0 nothing, 1 plenty.
 
-    The variance over the sources of the detail (brightness less its local mean), averaged over a window, against the
-    variance of noise. Detail and not brightness: where frames are only brighter or darker there is nothing to tell, and
-    choosing at random would show as blotches.
+    The variance of the detail (brightness less its local mean) in a window, against that of the noise.
+
+    Args:
+        picture: (H, W[, 3]).
+        noise: standard deviation of the noise in the same values.
     """
     window = (EVIDENCE_WINDOW, EVIDENCE_WINDOW)
-    total = np.zeros(frames[0].shape[:2], np.float32)
-    squares = np.zeros_like(total)
-    for frame in frames:
-        brightness = frame if frame.ndim == 2 else frame.mean(axis=2)
-        detail = brightness - cv2.blur(brightness, window, borderType=cv2.BORDER_REFLECT_101)
-        total += detail
-        squares += detail * detail
-    variance = np.maximum(squares / len(frames) - (total / len(frames)) ** 2, 0)
-    local = cv2.blur(variance, window, borderType=cv2.BORDER_REFLECT_101)
-    return np.asarray((local / (local + np.float32(EVIDENCE_NOISE**2))) ** 2, np.float32)
+    brightness = picture if picture.ndim == 2 else picture.mean(axis=2)
+    detail = brightness - cv2.blur(brightness, window, borderType=cv2.BORDER_REFLECT_101)
+    local = cv2.blur(detail * detail, window, borderType=cv2.BORDER_REFLECT_101)
+    return np.asarray((local / (local + np.float32(4 * noise**2 + 1e-12))) ** 2, np.float32)
+
+
+def stack_evidence(frames: Sequence[NDArray[np.float32]], noise: float) -> NDArray[np.float32]:
+    """Returns per pixel (H, W) how much detail there is in the frame that has most of it; see :func:`detail_evidence`."""
+    return functools.reduce(np.maximum, (detail_evidence(frame, noise) for frame in frames))
 
 
 def settle_logits(
-    logits: Sequence[NDArray[np.float32]],
-    evidence: NDArray[np.float32],
-    prior: Sequence[NDArray[np.float32]] | None = None,
+    logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.float32]
 ) -> list[NDArray[np.float32]]:
     """Returns logits (H, W) per source that follow the surroundings where there is no evidence.
 
@@ -69,8 +63,7 @@ def settle_logits(
 
     Args:
         logits: per source (H, W).
-        evidence: (H, W) in 0..1, from :func:`differing_evidence`.
-        prior: per source (h, w), any small size: logits that hold where even the wider surroundings say nothing.
+        evidence: (H, W) in 0..1, from :func:`stack_evidence`.
 
     Example:
         >>> logits = [np.zeros((8, 8), np.float32), np.full((8, 8), -3, np.float32)]
@@ -84,16 +77,11 @@ def settle_logits(
     for _ in range(SETTLING_LEVELS):
         weights.append(np.maximum(cv2.pyrDown(weights[-1]), smallest))
     settled = []
-    for place, own in enumerate(logits):
+    for own in logits:
         weighted = [weights[0] * np.maximum(own - highest, np.float32(-LARGEST_MARGIN))]
         for _ in range(SETTLING_LEVELS):
             weighted.append(cv2.pyrDown(weighted[-1]))
-        coarsest, weight = weighted[-1], weights[-1]
-        if prior is not None:
-            size = (coarsest.shape[1], coarsest.shape[0])
-            known = cv2.resize(prior[place], size, interpolation=cv2.INTER_AREA)
-            coarsest, weight = coarsest + PRIOR_WEIGHT * known, weight + PRIOR_WEIGHT
-        value = coarsest / weight
+        value = weighted[-1] / weights[-1]
         for level in range(SETTLING_LEVELS - 1, -1, -1):
             weight = np.minimum(weights[level], 1)
             wider = cv2.pyrUp(value, dstsize=(weight.shape[1], weight.shape[0]))
@@ -123,6 +111,42 @@ def selection_weights(logits: Sequence[NDArray[np.float32]]) -> list[NDArray[np.
     for own in weights[1:]:
         total += own
     return [own / total for own in weights]
+
+
+class Veil(NamedTuple):
+    """What lies nearer than the focus of a frame, blurred over what it shows."""
+
+    opacity: NDArray[np.float32]
+    """(H, W), 0 to LARGEST_OPACITY."""
+    light: NDArray[np.float32]
+    """(H, W, 3), what it adds to the light, as the network sees values."""
+
+
+def unveil(frame: NDArray[np.float32], veil: Veil, low: float, span: float) -> NDArray[np.float32]:
+    """Returns a frame (H, W[, 3]) without its veil: (I - aF) / (1 - a), in light.
+
+    Args:
+        frame: as it is stored.
+        veil: of the same size.
+        low: the value that the network sees as 0.
+        span: how far above it is what it sees as 1.
+    """
+    share = np.clip(veil.opacity / FAINTEST_OPACITY - 1, 0, 1)
+    there = share > 0
+    if not there.any():
+        return frame
+    result = frame.copy()
+    pixels = frame[there]
+    added, opacity, amount = veil.light[there], veil.opacity[there], share[there]
+    if frame.ndim == 2:
+        added = added.mean(axis=1)
+    else:
+        opacity, amount = opacity[:, None], amount[:, None]
+    values = (pixels - np.float32(low)) / np.float32(span)
+    light = (np.square(np.maximum(values, 0)) - added) / (1 - opacity)
+    change = np.sqrt(np.maximum(light, 1e-6)) - values
+    result[there] = pixels + amount * change * np.float32(span)
+    return result
 
 
 def blend_frames(

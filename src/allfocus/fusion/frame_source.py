@@ -1,6 +1,6 @@
 """Where fusion takes pixels from: frames in memory, on disk, or anywhere that can read a part of a frame.
 
-Focus of large pictures is decided at half scale, so a source gives parts of frames at both scales.
+Focus is decided at several scales, so a source gives parts of frames at any of them.
 """
 
 from collections.abc import Sequence
@@ -57,8 +57,8 @@ class FrameSource(Protocol):
     def read_levels(self, index: int, area: Area) -> NDArray[Any]:
         """Returns an area of a frame at full scale as it is held: uint8, uint16, or float32 in 0..1."""
 
-    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
-        """Returns an area of a frame at the scale at which focus is decided; the area is given at that scale."""
+    def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
+        """Returns an area of a frame at a level (see :mod:`.windows`); the area is given in pixels of that level."""
 
     def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
         """Returns where a frame has pixels (full scale), or None if it has them everywhere in the stack."""
@@ -75,7 +75,7 @@ class MemorySource:
         self._valid = valid
         self.shape = frames[0].shape
         scale = decision_scale(*self.shape[:2])
-        self._reduced = frames if scale == 1 else [reduce_frame(frame, scale) for frame in frames]
+        self._levels = [frames if scale == 1 else [reduce_frame(frame, scale) for frame in frames]]
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -88,9 +88,11 @@ class MemorySource:
         """Returns an area of a frame at full scale, float32."""
         return self._frames[index][area]
 
-    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
-        """Returns an area of a frame at the scale at which focus is decided."""
-        return self._reduced[index][area]
+    def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
+        """Returns an area of a frame at a level."""
+        while len(self._levels) <= level:
+            self._levels.append([reduce_frame(np.ascontiguousarray(frame), 2) for frame in self._levels[-1]])
+        return self._levels[level][index][area]
 
     def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
         """Returns where a frame has pixels, or None if all frames have them everywhere."""
@@ -98,7 +100,7 @@ class MemorySource:
 
     def sharpness(self) -> NDArray[np.float32]:
         """Returns the sharpness of each frame in blocks."""
-        return np.stack([block_sharpness(np.ascontiguousarray(frame)) for frame in self._reduced])
+        return np.stack([block_sharpness(np.ascontiguousarray(frame)) for frame in self._levels[0]])
 
 
 class SpoolSource:
@@ -124,9 +126,9 @@ class SpoolSource:
         """Returns an area of a frame at full scale as it is held."""
         return self._spool[index].read_levels(area)
 
-    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
-        """Returns an area of a frame at the scale at which focus is decided."""
-        return self._spool.reduced[index][area]
+    def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
+        """Returns an area of a frame at a level."""
+        return self._spool.level(index, level)[area]
 
     def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
         """Returns where a frame has pixels, or None if all frames have them everywhere."""
@@ -135,19 +137,6 @@ class SpoolSource:
     def sharpness(self) -> NDArray[np.float32]:
         """Returns the sharpness of each frame in blocks."""
         return np.stack(self._spool.measures)
-
-
-def read_whole_reduced(source: FrameSource, index: int, factor: int) -> NDArray[np.float32]:
-    """Returns a whole frame, reduced by `factor` beyond the scale at which focus is decided."""
-    own = getattr(source, "read_whole", None)
-    if own is not None:  # planes that fit into no memory were reduced in parts beforehand
-        return np.asarray(own(index, factor), np.float32)
-    everything = (slice(None), slice(None))
-    frame = source.read_reduced(index, everything)
-    while factor > 1:
-        frame = reduce_frame(np.ascontiguousarray(frame), 2)
-        factor //= 2
-    return frame
 
 
 def enlarge(part: NDArray[np.float32], scale: int) -> NDArray[np.float32]:

@@ -1,12 +1,12 @@
-"""Running the shipped network, or one's own: frames -> selection logits, by onnxruntime and without torch."""
+"""Running the shipped network, or one's own: one level of a stack -> its decision, by onnxruntime without torch."""
 
+import base64
 import functools
 import importlib.resources
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from allfocus.errors import InputError
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
+WHOLE_KEY = "allfocus.whole"
+"""Under which an ONNX file holds the graph of the coarsest level; see `allfocus.network.onnx_export`."""
+INPUTS = ("frames", "behind", "veil_above", "picture_above")
+"""Of the graph of a level; the coarsest level has the frames alone."""
 
 
 def choose_device(asked: str) -> str:
@@ -56,34 +60,76 @@ def _gpu_is_there() -> bool:
     return os.path.exists("/dev/nvidiactl") or shutil.which("nvidia-smi") is not None
 
 
-def run_network(
-    frames: Sequence[NDArray[np.float32]], *, device: str, threads: int, weights: str | None = None
-) -> list[NDArray[np.float32]]:
-    """Returns the selection logits (H, W) of each frame (H, W[, 3]).
+class LevelOutput(NamedTuple):
+    """What the network says of one level in one window."""
+
+    logits: NDArray[np.float32]
+    """(n, H, W); a softmax over the frames gives their weights."""
+    veil: NDArray[np.float32]
+    """(n, 5, H / 4, W / 4); see `allfocus.network.stack_network.Decision`."""
+    picture: NDArray[np.float32]
+    """(3, H, W), as the frames were given."""
+    correction: NDArray[np.float32]
+    """(3, H, W), what of the picture came from the level above."""
+
+
+class Above(NamedTuple):
+    """What the level above has decided in the same place, at half the height and width."""
+
+    behind: NDArray[np.float32]
+    """(n, H / 2, W / 2)"""
+    veil: NDArray[np.float32]
+    """(n, 5, H / 8, W / 8)"""
+    picture: NDArray[np.float32]
+    """(3, H / 2, W / 2)"""
+
+
+def run_level(
+    frames: NDArray[np.float32], above: Above | None, *, device: str, threads: int, weights: str | None = None
+) -> LevelOutput:
+    """Returns what the network says of frames (n, 3, H, W).
 
     Args:
-        frames: two or more of one size.
+        frames: two or more; height and width multiples of SIZE_MULTIPLE, values about 0..1 over the whole stack.
+        above: the decision of the level above; None at the coarsest level, which sees the picture whole.
         device: from :func:`choose_device`; not ``cuda`` for weights of one's own.
         threads: cores that this run may use.
         weights: an ONNX file that ``allfocus export`` wrote; None for the shipped one.
+
+    Raises:
+        InputError: a network of one's own gives something that is no number.
     """
+    inputs = {"frames": frames}
+    if above is not None:
+        inputs |= {"behind": above.behind, "veil_above": above.veil, "picture_above": above.picture}
     if device == "cuda":
-        from allfocus.fusion.gpu import run_on_gpu
+        found = _run_torch(inputs)
+    else:
+        found = _session(device, threads, weights, whole=above is None).run(None, inputs)
+    output = LevelOutput(*(np.asarray(part, np.float32) for part in found))
+    if not all(np.isfinite(part).all() for part in output):
+        raise InputError(f"{weights or 'ips'}: the network gives values that are no numbers; its weights are damaged")
+    return output
 
-        return run_on_gpu(frames)
-    height, width = frames[0].shape[:2]
-    stack = np.stack([prepare_frame(frame) for frame in frames])
-    logits = np.asarray(_session(device, threads, weights).run(None, {"frames": stack})[0], np.float32)
-    return list(logits[:, :height, :width])
+
+def _run_torch(inputs: dict[str, NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+    import torch
+
+    tensors = [torch.from_numpy(part).to("cuda") for part in inputs.values()]
+    # bfloat16 has the range of float32, and the logits that matter are small numbers.
+    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        found = _torch_graph(whole=len(tensors) == 1)(*tensors)
+    return [part.float().cpu().numpy() for part in found]
 
 
-def prepare_frame(frame: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns a frame as the network wants it: (3, H, W) with the sides repeated up to a multiple of eight."""
-    height, width = frame.shape[:2]
-    # Two tokens a side at the least, because the network halves the picture three times.
-    bottom = max(2 * SIZE_MULTIPLE - height, -height % SIZE_MULTIPLE)
-    right = max(2 * SIZE_MULTIPLE - width, -width % SIZE_MULTIPLE)
-    return np.pad(three_channels(frame), ((0, bottom), (0, right), (0, 0)), mode="edge").transpose(2, 0, 1)
+@functools.cache
+def _torch_graph(*, whole: bool) -> Any:
+    from allfocus.network.checkpoint import load_network
+    from allfocus.network.onnx_export import LevelGraph, WholeGraph
+
+    with importlib.resources.as_file(weights_folder() / "ips.safetensors") as path:
+        network, _ = load_network(path, device="cuda")
+    return (WholeGraph if whole else LevelGraph)(network)  # type: ignore[arg-type]
 
 
 def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -108,7 +154,7 @@ def processor_count() -> int:
 
 
 @functools.cache
-def _session(device: str, threads: int, weights: str | None) -> Any:
+def _session(device: str, threads: int, weights: str | None, *, whole: bool) -> Any:
     # Imported here so that classical methods do not pay for it.
     import onnxruntime
 
@@ -122,13 +168,15 @@ def _session(device: str, threads: int, weights: str | None) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         session = onnxruntime.InferenceSession(file.read_bytes(), options, providers=providers)
+        if whole and (graph := session.get_modelmeta().custom_metadata_map.get(WHOLE_KEY)):
+            session = onnxruntime.InferenceSession(base64.b64decode(graph), options, providers=providers)
+        names = [entry.name for entry in session.get_inputs()]
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     except Exception as error:  # onnxruntime has classes of its own for each thing that can be wrong with a file
         if weights is None:
             raise
         raise InputError(f"{file}: is no ONNX file that can be run; allfocus export writes one") from error
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    if [entry.name for entry in inputs] != ["frames"] or len(inputs[0].shape) != 4 or len(outputs[0].shape) != 3:
+    if names != list(INPUTS[:1] if whole else INPUTS):
         raise InputError(f"{file}: is not a network that selects among frames; allfocus export writes one")
     return session

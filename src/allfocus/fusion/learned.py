@@ -1,47 +1,56 @@
-"""Fusion by a trained network: frames -> selection logits -> weighted frames.
+"""Fusion by a trained network: frames -> decisions at every scale, coarse to fine -> weighted frames.
 
-A small stack is seen by the network as a whole. A larger one is first seen as a whole at a scale at which it is small,
-which gives the context: what wins where the detail says nothing. Then it is fused in windows (:mod:`.windows`), each
-with only the frames that matter there; large pictures are decided at half scale. Pixels are always taken at full scale.
-Memory is bounded by the picture and the windows at work, not by the number of frames, as long as the frames themselves
-come from disk (:class:`allfocus.images.tiling.FrameSpool`).
+The stack is first seen whole, at a scale at which it is a few hundred pixels wide; that and the next finer levels, as
+long as they fit the memory with all frames, are the *plan*. The finer levels are then decided in windows
+(:mod:`.windows`), each given the decision of the level above and only the frames that still compete there
+(:mod:`.decisions`). What a window says does not depend on where it was cut. Large pictures are decided at half scale;
+pixels are always taken at full scale. Memory is bounded by the picture and the windows at work, not by the number of
+frames, as long as the frames themselves come from disk (:class:`allfocus.images.tiling.FrameSpool`).
 """
 
 import functools
-import importlib.resources
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion.blending import Curve, blend_frames, differing_evidence, selection_weights, settle_logits
-from allfocus.fusion.frame_source import (
-    FrameSource,
-    MemorySource,
-    SpoolSource,
-    decision_scale,
-    enlarge,
-    read_whole_reduced,
+from allfocus.errors import InputError
+from allfocus.fusion.blending import (
+    FAINTEST_OPACITY,
+    LARGEST_OPACITY,
+    Curve,
+    Veil,
+    blend_frames,
+    selection_weights,
+    settle_logits,
+    stack_evidence,
+    unveil,
 )
-from allfocus.fusion.inference import choose_device, processor_count, run_network, three_channels, weights_folder
+from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
+from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale, enlarge
+from allfocus.fusion.inference import Above, LevelOutput, choose_device, processor_count, run_level, three_channels
 from allfocus.fusion.source_frames import check_frames
 from allfocus.fusion.windows import (
+    NOISE_ENERGY,
+    STEP,
     Area,
-    Window,
-    average_under,
-    choose_frames,
-    crop_under,
-    cut_windows,
-    fade,
-    whole_window,
+    coarsest_level,
+    cut_cores,
+    grow,
+    halve,
+    level_size,
+    overlap,
+    pixels_of,
+    split_core,
+    within,
 )
-from allfocus.images.tiling import FrameSpool, Mask
+from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
@@ -49,18 +58,23 @@ DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
 HARD = 1e12
 """The same for a choice without any mixing, except between frames that are exactly as likely."""
-LARGEST_WHOLE = 3_200_000
-"""Pixels times frames up to which the network sees the stack as a whole: about 800 MB at 250 bytes each."""
-CONTEXT_PIXELS = 2_000_000
-"""Pixels times frames at which a larger stack is seen for its context."""
-EXPECTED_SHARE = 0.02
-"""A frame that wins in this share of a window by the context alone is looked at there."""
+PLAN_PIXELS = 2_000_000
+"""Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
+WORKING_PIXELS = 1_200_000
+"""Pixels times frames that a window may hold, about 300 MB; where more frames compete, windows are smaller."""
 MOST_WORKERS = 8
 """Windows at work at once."""
-WORKING_PIXELS = 600_000
-"""Pixels times frames for each core that windows at work may hold, at 250 bytes: of large ones fewer are at work."""
+LEAST_NOISE = 0.0015
+"""Noise is taken to be this share of the range of values at the least: what rounding to 8 bits leaves."""
+PROGRESS_STEPS = 100
+"""Into how many steps the work is divided for those who watch it."""
+BRIGHTEST = np.float32(1.25)
+"""What the network sees at the most: highlights beyond the robust range."""
 NEVER = np.float32(-1e30)
 """Logit of a frame where it has no pixels."""
+LEFT_OUT = np.float32(-30.0)
+"""The same while levels are decided."""
+_Result = TypeVar("_Result")
 
 
 class Maps(NamedTuple):
@@ -83,32 +97,36 @@ class Plan:
     size: tuple[int, int]
     """Height and width at full scale."""
     scale: int
-    """By how much frames are reduced before focus is decided."""
-    windows: list[Window]
-    """In pixels of the reduced frames."""
-    chosen: list[list[int]]
-    """For each window the frames that are looked at."""
-    prior: NDArray[np.float32] | None
-    """(windows, frames, h, w): what the context says under each window; None where the network sees the whole."""
+    """By how much frames are reduced at level 0."""
     frames: int
     """How many there are."""
+    order: tuple[int, ...]
+    """All frames in the order in which they are summed, which follows from their pixels."""
+    low: float
+    """The value that the network sees as 0."""
+    span: float
+    """How far above it is what it sees as 1."""
+    noise: float
+    """Standard deviation of the noise at level 0, as the network sees values."""
+    level: int
+    """The finest level that is decided here, for the whole picture and all frames."""
+    tile: Tile
+    """The decision of that level."""
+    settled: NDArray[np.float16]
+    """(frames in order, h, w) of the same level: logits that hold where there is no detail to decide by."""
     lean: float = 0.0
     """What is added to the logits from the first frame to the last."""
     decisiveness: float = 1.0
     """By what the logits are multiplied before they become weights."""
+    unveil: bool = True
+    """Whether veils are taken off, and what is coarse is corrected."""
     weights: str | None = None
     """The ONNX file of the network; None for the shipped one."""
 
-    def fading(self, window: Window) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Returns how much a window weighs along the rows and the columns of its reach, at full scale."""
-        rows, columns = (
-            fade(side, length, self.scale)
-            for side, length in zip((window.rows, window.columns), self.size, strict=True)
-        )
-        if self.decisiveness < HARD:
-            return rows, columns
-        # Windows that fade into each other would mix what each of them chose.
-        return (rows > 0.5).astype(np.float32), (columns > 0.5).astype(np.float32)
+    @property
+    def decided_size(self) -> tuple[int, int]:
+        """Height and width of level 0."""
+        return -(-self.size[0] // self.scale), -(-self.size[1] // self.scale)
 
 
 def fuse_ips(
@@ -116,6 +134,7 @@ def fuse_ips(
     *,
     prefer: str | None = None,
     hard: bool = False,
+    unveil: bool = True,
     weights: str | None = None,
     valid: Sequence[Mask] | None = None,
     curve: Curve | None = None,
@@ -129,6 +148,7 @@ def fuse_ips(
             of such frames on disk, made by :func:`allfocus.fusion.frame_source.open_spool`.
         prefer: ``near`` favours the first frames where frames conflict, ``far`` the last.
         hard: every pixel is a copy from the likeliest frame, instead of a mean by how likely they are.
+        unveil: take the veil of near things that are out of focus off what lies behind them.
         weights: an ONNX file of one's own; None for the shipped network.
         valid: per frame where it has pixels, for frames in memory; a spool knows by itself.
         curve: the transfer curve of the values; pixels are then mixed in linear light.
@@ -139,13 +159,8 @@ def fuse_ips(
         SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(check_frames(frames), valid)
     )
     device = choose_device(device) if weights is None else _without_torch(device)
-    plan = plan_fusion(source, prefer=prefer, hard=hard, weights=weights, device=device)
+    plan = plan_fusion(source, prefer=prefer, hard=hard, unveil=unveil, weights=weights, device=device)
     height, width = plan.size
-    if device == "cuda":
-        from allfocus.fusion.gpu import fits_memory, fuse_on_gpu
-
-        if fits_memory(source):
-            return Maps(*fuse_on_gpu(plan, source, curve=curve, progress=progress))
     return fuse_area(plan, source, (slice(0, height), slice(0, width)), curve=curve, device=device, progress=progress)
 
 
@@ -157,79 +172,93 @@ def _without_torch(asked: str) -> str:
     return "cpu" if device == "cuda" else device
 
 
+def plan_levels(size: tuple[int, int], frames: int) -> tuple[int, int]:
+    """Returns the finest and the coarsest level that are decided as a whole, for frames of this size at full scale.
+
+    Example:
+        >>> plan_levels((3000, 4000), 10), plan_levels((200, 300), 2)
+        ((2, 3), (0, 0))
+    """
+    scale = decision_scale(*size)
+    decided = -(-size[0] // scale), -(-size[1] // scale)
+    coarsest = coarsest_level(decided, frames, PLAN_PIXELS)
+    finest = min(1, coarsest)
+    while frames * np.prod(level_size(decided, finest)) > PLAN_PIXELS and finest < coarsest:
+        finest += 1
+    return finest, coarsest
+
+
 def plan_fusion(
     source: FrameSource,
     *,
     prefer: str | None = None,
     hard: bool = False,
+    unveil: bool = True,
     weights: str | None = None,
     device: str = "auto",
 ) -> Plan:
-    """Returns how a stack will be fused; looks at every frame once, at the reduced scale."""
-    height, width = source.shape[:2]
-    frames = len(source)
+    """Returns how a stack will be fused; looks at every frame once, at a reduced scale."""
+    size = source.shape[0], source.shape[1]
+    scale, frames = decision_scale(*size), len(source)
     lean = {None: 0.0, "near": -PREFERENCE, "far": PREFERENCE}[prefer]
     decisiveness = HARD if hard else DECISIVENESS if lean else 1.0
-    if frames * height * width <= LARGEST_WHOLE and decision_scale(height, width) == 1:
-        whole = [whole_window(height, width)]
-        return Plan((height, width), 1, whole, [list(range(frames))], None, frames, lean, decisiveness, weights)
-    scale = decision_scale(height, width)
-    size = (-(-height // scale), -(-width // scale))
-    windows = cut_windows(*size)
-    context = _see_whole(source, size[0] * size[1], device, weights)
-    winner = (context + lean * np.linspace(0, 1, frames, dtype=np.float32)[:, None, None]).argmax(axis=0)
-    sharpness = source.sharpness()
-    chosen = []
-    for window in windows:
-        below = crop_under(winner, window, *size)
-        share = np.bincount(below.ravel(), minlength=frames)
-        ranked = np.argsort(-share, kind="stable")
-        expected = [int(index) for index in ranked if share[index] > EXPECTED_SHARE * share.sum()]
-        chosen.append(_cover(source, window, scale, choose_frames(sharpness, window, expected)))
-    prior = average_under(context, windows, *size)
-    return Plan((height, width), scale, windows, chosen, prior, frames, lean, decisiveness, weights)
-
-
-def _cover(source: FrameSource, window: Window, scale: int, chosen: list[int]) -> list[int]:
-    """Returns the chosen frames and as many more as it takes to have a pixel wherever some frame has one."""
-    area = (
-        slice(window.reach[0].start * scale, window.reach[0].stop * scale),
-        slice(window.reach[1].start * scale, window.reach[1].stop * scale),
+    decided = -(-size[0] // scale), -(-size[1] // scale)
+    finest, coarsest = plan_levels(size, frames)
+    small = [_read_whole(source, index, finest, decided) for index in range(frames)]
+    order = _order_of_content(small)
+    low, span = value_range(small)
+    noise = max(estimate_noise(source.sharpness()) / span, LEAST_NOISE)
+    decisions = LevelDecisions(order)
+    output: LevelOutput | None = None
+    for level in range(coarsest, finest - 1, -1):
+        area = _whole(level_size(decided, level))
+        stack = _prepare(_reduce(small, level - finest), order, low, span)
+        above = None
+        if output is not None:
+            above = Above(*decisions.gather(halve(_padded(area)), order))
+        output = run_level(stack, above, device=device, threads=processor_count(), weights=weights)
+        logits = _forbid(_crop(output.logits, area), source, order, area, level, scale)
+        decisions = LevelDecisions(order, [make_tile(area, order, logits, output.veil, _crop(output.picture, area))])
+    seen = [small[index] for index in order]
+    evidence = stack_evidence(seen, span * noise / 2 ** (finest / 2))
+    settled = np.stack(settle_logits(list(logits), evidence)).astype(np.float16)
+    return Plan(
+        size,
+        scale,
+        frames,
+        tuple(order),
+        low,
+        span,
+        noise,
+        finest,
+        decisions.tiles[0],
+        settled,
+        lean,
+        decisiveness,
+        unveil and not hard,
+        weights,
     )
-    first = source.read_valid(chosen[0], area)
-    if first is None or first.all():
-        return chosen
-    masks = [np.asarray(source.read_valid(index, area), bool) for index in range(len(source))]
-    missing = ~functools.reduce(np.logical_or, (masks[index] for index in chosen))
-    grown = list(chosen)
-    while (gained := [int((missing & mask).sum()) for mask in masks]) and max(gained) > 0:
-        grown.append(int(np.argmax(gained)))
-        missing &= ~masks[grown[-1]]
-    return sorted(grown)
 
 
-def context_factor(frames: int, pixels: int) -> int:
-    """Returns by how much frames of so many pixels are reduced, a power of 2, to be seen as a whole.
+def value_range(frames: Sequence[NDArray[np.float32]]) -> tuple[float, float]:
+    """Returns the value that the network is to see as 0, and how far above it what it is to see as 1.
 
-    Example:
-        >>> context_factor(10, 3_000_000)
-        4
+    From nearly the darkest to nearly the brightest of all frames, so that it does not matter in which range a stack is
+    stored. Black is kept where it is near zero already, as in photos: light then stays light.
     """
-    factor = 1
-    while frames * pixels > CONTEXT_PIXELS * factor**2:
-        factor *= 2
-    return factor
+    sample = np.concatenate([frame[::3, ::3].ravel() for frame in frames])
+    dark, bright = (float(value) for value in np.quantile(sample, (0.001, 0.999)))
+    low = dark * min(1.0, max(0.0, (dark / bright - 0.1) / 0.2)) if bright > 0 else dark
+    return low, max(bright - low, 1e-6)
 
 
-def _see_whole(source: FrameSource, pixels: int, device: str, weights: str | None) -> NDArray[np.float32]:
-    """Returns the settled logits (frames, h, w) of all frames at a scale at which the network can see them at once."""
-    factor = context_factor(len(source), pixels)
-    frames = [read_whole_reduced(source, index, factor) for index in range(len(source))]
-    order = _order_of_content(frames)
-    ordered = [frames[index] for index in order]
-    logits = run_network(ordered, device=device, threads=processor_count(), weights=weights)
-    settled = settle_logits(logits, differing_evidence(ordered))
-    return np.stack([settled[order.index(index)] for index in range(len(frames))])
+def estimate_noise(sharpness: NDArray[np.float32]) -> float:
+    """Returns the standard deviation of the noise, from the blocks that have the least detail in any frame.
+
+    Args:
+        sharpness: (frames, rows, columns), from :func:`allfocus.fusion.windows.block_sharpness`.
+    """
+    return float(np.sqrt(np.quantile(sharpness.min(axis=0), 0.05) / NOISE_ENERGY))
 
 
 def fuse_area(
@@ -249,66 +278,330 @@ def fuse_area(
         area: Rows and columns, each with a start and a stop.
         curve: The transfer curve of the values; pixels are then mixed in linear light.
         device: ``cpu``, ``cuda`` or ``auto``.
-        progress: Called with the windows done and the windows in all.
+        progress: Called with the steps done and the steps in all.
     """
-    overlaps = {number: _overlap(plan, window, area) for number, window in enumerate(plan.windows)}
-    places = {number: overlap for number, overlap in overlaps.items() if overlap is not None}
+    decisions = LevelDecisions(plan.order, [plan.tile])
+    targets = _targets(plan, area)
+    # The finest level costs as much as three of all the others.
+    steps = _Steps(progress, [4**-level for level in range(max(plan.level, 1) - 1, -1, -1)])
+    for level in range(plan.level - 1, 0, -1):
+        cores = _cores(plan, decisions, level, targets[level])
+        work = functools.partial(_decide_core, plan, source, decisions, level, device=device)
+        tiles = [tile for _, tile in steps.follow(_in_parallel(work, cores), len(cores))]
+        decisions = LevelDecisions(plan.order, tiles)
     height, width = (side.stop - side.start for side in area)
     image = np.zeros((height, width, *source.shape[2:]), np.float32)
     depth, confidence = np.zeros((height, width), np.float32), np.zeros((height, width), np.float32)
     decision = np.zeros((height, width), np.int16)
-    work = functools.partial(_fuse_window, plan, source, curve=curve, device=device)
-    largest = max((len(plan.chosen[number]) * _pixels(plan.windows[number]) for number in places), default=1)
-    workers = min(MOST_WORKERS, max(1, WORKING_PIXELS * processor_count() // largest))
-    for done, (number, part) in enumerate(_in_parallel(work, list(places), workers), start=1):
-        window, (inside, target) = plan.windows[number], places[number]
-        rows, columns = (weight[part] for weight, part in zip(plan.fading(window), inside, strict=True))
-        weight = rows[:, None] * columns[None, :]
-        image[target] += part.image[inside] * (weight[..., None] if image.ndim == 3 else weight)
-        depth[target] += part.depth[inside] * weight
-        confidence[target] += part.confidence[inside] * weight
-        # A pixel belongs to the one window that weighs more than half in both directions.
-        own = (rows > 0.5)[:, None] & (columns > 0.5)[None, :]
-        np.copyto(decision[target], part.decision[inside], where=own)
-        if progress is not None:
-            progress(done, len(places))
-    return Maps(image, decision, depth, confidence)
+    result = Maps(image, decision, depth, confidence)
+    cores = _cores(plan, decisions, 0, targets[0])
+    fuse = functools.partial(_fuse_core, plan, source, decisions, curve=curve, device=device)
+    for core, part in steps.follow(_in_parallel(fuse, cores), len(cores)):
+        own = at_full_scale(core, plan)
+        shared = overlap(own, area)
+        if shared is not None:
+            for whole, piece in zip(result, part, strict=True):
+                whole[within(shared, area)] = piece[within(shared, own)]
+    return result
 
 
-def _overlap(plan: Plan, window: Window, area: Area) -> tuple[Area, Area] | None:
-    """Returns where a window's reach and an area overlap: in the reach, and in the area; None if they do not."""
-    inside, target = [], []
-    for reach, side, length in zip(window.reach, area, plan.size, strict=True):
-        reach_first, reach_last = reach.start * plan.scale, min(reach.stop * plan.scale, length)
-        first, last = max(reach_first, side.start), min(reach_last, side.stop)
-        if first >= last:
-            return None
-        inside.append(slice(first - reach_first, last - reach_first))
-        target.append(slice(first - side.start, last - side.start))
-    return (inside[0], inside[1]), (target[0], target[1])
+class _Steps:
+    """Tells how far the work has come, over levels of different cost."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, costs: Sequence[float]) -> None:
+        self._progress = progress
+        self._shares = [cost / sum(costs) for cost in costs]
+        self._before = 0.0
+
+    def follow(self, results: Iterator[_Result], count: int) -> Iterator[_Result]:
+        """Gives the results of the next level as they come."""
+        share = self._shares.pop(0)
+        for done, result in enumerate(results, start=1):
+            yield result
+            if self._progress is not None:
+                self._progress(round(PROGRESS_STEPS * (self._before + share * done / count)), PROGRESS_STEPS)
+        self._before += share
 
 
-def _pixels(window: Window) -> int:
-    rows, columns = window.area
-    return int(rows.stop - rows.start) * int(columns.stop - columns.start)
+def _targets(plan: Plan, area: Area) -> list[Area]:
+    """Returns what must be decided at each level for an area at full scale, in pixels of that level."""
+    rows, columns = (slice(side.start // plan.scale, -(-side.stop // plan.scale)) for side in area)
+    targets = [(rows, columns)]
+    for level in range(1, plan.level):
+        below = grow(targets[-1], level_size(plan.decided_size, level - 1))
+        targets.append(_clip(halve(below), level_size(plan.decided_size, level)))
+    return [_on_steps(target, level_size(plan.decided_size, level)) for level, target in enumerate(targets)]
 
 
-def _in_parallel(work: Callable[..., Maps], numbers: list[int], most: int) -> Iterator[tuple[int, Maps]]:
-    """Gives the result of each window in order; several windows, `most` of them, are at work at once on one core each.
+def _clip(area: Area, size: tuple[int, int]) -> Area:
+    rows, columns = (slice(side.start, min(side.stop, length)) for side, length in zip(area, size, strict=True))
+    return rows, columns
 
-    In order, so that sums come out the same to the last bit whatever finishes first; and only a few ahead, so that
-    results do not pile up.
+
+def _on_steps(area: Area, size: tuple[int, int]) -> Area:
+    rows, columns = (slice(side.start // STEP * STEP, -(-side.stop // STEP) * STEP) for side in area)
+    return _clip((rows, columns), size)
+
+
+def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[Area]:
+    """Returns the cores of a level, each so small that the frames that compete in it fit the memory."""
+    size = level_size(plan.decided_size, level)
+    waiting, cores = list(cut_cores(target)), []
+    while waiting:
+        core = waiting.pop()
+        if plan.level > level:
+            region = grow(core, size)
+            frames = len(above.competing(_clip(halve(region), level_size(size, 1))))
+            if frames * pixels_of(region) > WORKING_PIXELS and (halves := split_core(core)) != [core]:
+                waiting += halves
+                continue
+        cores.append(core)
+    return sorted(cores, key=lambda core: (core[0].start, core[1].start))
+
+
+def _run_core(
+    plan: Plan, source: FrameSource, above: LevelDecisions, level: int, core: Area, *, device: str, threads: int
+) -> tuple[list[int], Area, NDArray[np.float32], LevelOutput]:
+    """Returns the frames that compete around a core, the region seen, the frames as seen, and what the network says."""
+    size = level_size(plan.decided_size, level)
+    region = grow(core, size)
+    under = halve(region)
+    chosen = above.competing(_clip(under, level_size(size, 1)))
+    # The network compares; one that has lost everywhere keeps the only one left company, and has no influence.
+    chosen += [index for index in plan.order if index not in chosen][: max(0, 2 - len(chosen))]
+    inside = _clip(region, size)
+    frames = [source.read_reduced(index, inside, level) for index in chosen]
+    stack = _prepare(frames, range(len(frames)), plan.low, plan.span, region)
+    given = Above(*above.gather(under, chosen))
+    return chosen, region, stack, run_level(stack, given, device=device, threads=threads, weights=plan.weights)
+
+
+def _decide_core(
+    plan: Plan, source: FrameSource, above: LevelDecisions, level: int, core: Area, *, device: str, threads: int
+) -> Tile:
+    """Returns the decision of one core of a level between the plan and the finest."""
+    chosen, region, _, output = _run_core(plan, source, above, level, core, device=device, threads=threads)
+    inside = within(core, region)
+    logits = _forbid(output.logits[(slice(None), *inside)], source, chosen, core, level, plan.scale)
+    quarter = tuple(slice(side.start // 4, -(-side.stop // 4)) for side in inside)
+    return make_tile(core, chosen, logits, output.veil[:, :, *quarter], output.picture[(slice(None), *inside)])
+
+
+def _fuse_core(
+    plan: Plan,
+    source: FrameSource,
+    above: LevelDecisions,
+    core: Area,
+    *,
+    curve: Curve | None,
+    device: str,
+    threads: int,
+) -> Maps:
+    """Returns the maps of one core at full scale."""
+    size = plan.decided_size
+    wide = _clip(_widen(core), size)
+    if plan.level == 0:
+        chosen, region = list(plan.tile.chosen), _whole(size)
+        logits, veil, picture = above.gather(_padded(region), chosen)
+        region = _padded(region)
+        output = LevelOutput(logits, veil, picture, np.zeros_like(picture))
+        frames = [source.read_reduced(index, _whole(size)) for index in chosen]
+        stack = _prepare(frames, range(len(frames)), plan.low, plan.span)
+    else:
+        chosen, region, stack, output = _run_core(plan, source, above, 0, core, device=device, threads=threads)
+    seen, seen_frames = within(wide, region), tuple(chosen)
+    evidence = stack_evidence([part.transpose(1, 2, 0) for part in stack], plan.noise)[seen]
+    chosen, logits = _settle(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
+    lean = plan.lean / max(1, plan.frames - 1)
+    logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
+    confidence = _lead(logits) * evidence
+    if plan.decisiveness != 1:
+        logits = [np.float32(plan.decisiveness) * own for own in logits]
+    full = at_full_scale(core, plan)
+    trim = within(full, (slice(wide[0].start * plan.scale, None), slice(wide[1].start * plan.scale, None)))
+    masks = [source.read_valid(index, full) for index in chosen]
+    whole = all(mask is None or mask.all() for mask in masks)
+    if whole:
+        needed = [place for place, weight in enumerate(selection_weights(logits)) if bool(weight.any())]
+        logits, chosen = [logits[place] for place in needed], [chosen[place] for place in needed]
+    large = [enlarge(own, plan.scale)[trim] for own in logits]
+    if not whole:
+        large = [own if mask is None else np.where(mask, own, NEVER) for own, mask in zip(large, masks, strict=True)]
+    weights = selection_weights(large)
+    clear = functools.partial(_read_clear, plan, source, core, region, stack, output, seen_frames)
+    image = blend_frames((clear(index, full) for index in chosen), weights, curve=curve)
+    if plan.unveil and whole and plan.level > 0:
+        correction = enlarge(output.correction[(slice(None), *seen)].transpose(1, 2, 0), plan.scale)[trim]
+        image = image + plan.span * (correction if image.ndim == 3 else correction.mean(axis=2))
+    positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
+    depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
+    decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
+    return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim])
+
+
+def _settle(
+    plan: Plan, chosen: list[int], logits: NDArray[np.float32], evidence: NDArray[np.float32], wide: Area
+) -> tuple[list[int], list[NDArray[np.float32]]]:
+    """Returns frames and logits as detail decides, and where there is none, as the picture seen whole does.
+
+    There the network has little to go by, and what it says would change from place to place for no reason: frames that
+    differ in brightness by a trifle would show as blotches with an edge. The settled logits of the plan change slowly.
     """
-    workers = min(processor_count(), len(numbers), most)
+    if evidence.min() > 1 - 1e-3:
+        return chosen, list(logits - logits.max(axis=0))
+    settled = _under(plan, wide)
+    likely = np.exp(settled - settled.max(axis=0)).max(axis=(1, 2)) > 0.01
+    everyone = [index for place, index in enumerate(plan.order) if index in chosen or likely[place]]
+    highest = logits.max(axis=0)
+    result = []
+    for index in everyone:
+        own = logits[chosen.index(index)] - highest if index in chosen else -EXCLUSION
+        calm = settled[plan.order.index(index)]
+        result.append(np.asarray(evidence * np.maximum(own, -EXCLUSION) + (1 - evidence) * calm, np.float32))
+    return everyone, result
+
+
+def _under(plan: Plan, wide: Area) -> NDArray[np.float32]:
+    """Returns the settled logits of the plan (frames in order, h, w) in an area of level 0, between their values."""
+    factor = 2**plan.level
+    small = plan.settled.shape[1:]
+    rows, columns = (
+        slice(max(0, side.start // factor - 2), min(-(-side.stop // factor) + 2, length))
+        for side, length in zip(wide, small, strict=True)
+    )
+    part = plan.settled[:, rows, columns].astype(np.float32)
+    there = within(wide, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
+    return np.stack([enlarge(own, factor)[there] for own in part])
+
+
+def _read_clear(
+    plan: Plan,
+    source: FrameSource,
+    core: Area,
+    region: Area,
+    stack: NDArray[np.float32],
+    output: LevelOutput,
+    chosen: Sequence[int],
+    index: int,
+    full: Area,
+) -> NDArray[np.float32]:
+    """Returns a part of a frame at full scale, without its veil if the plan says so and it has one."""
+    frame = source.read(index, full)
+    if not plan.unveil or index not in chosen:
+        return frame
+    place = list(chosen).index(index)
+    rows, columns = (
+        slice((side.start - outer.start) // 4, -(-(side.stop - outer.start) // 4))
+        for side, outer in zip(core, region, strict=True)
+    )
+    opacity = np.clip(output.veil[place, 0], 0, LARGEST_OPACITY)
+    if not (opacity[rows, columns] > FAINTEST_OPACITY).any():
+        return frame
+    light = np.square(np.maximum(stack[place], 0)).transpose(1, 2, 0)
+    local = cv2.resize(light, (light.shape[1] // 4, light.shape[0] // 4), interpolation=cv2.INTER_AREA)
+    added = opacity[..., None] * (local + output.veil[place, 1:4].transpose(1, 2, 0))
+    factor = 4 * plan.scale
+    inside = within(full, tuple(slice(side.start * plan.scale, None) for side in region))
+    together = enlarge(np.dstack([opacity, added]), factor)[inside]
+    return unveil(frame, Veil(together[..., 0], together[..., 1:]), plan.low, plan.span)
+
+
+def _read_whole(source: FrameSource, index: int, level: int, decided: tuple[int, int]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(source.read_reduced(index, _whole(level_size(decided, level)), level))
+
+
+def _whole(size: tuple[int, int]) -> Area:
+    return slice(0, size[0]), slice(0, size[1])
+
+
+def _padded(area: Area) -> Area:
+    rows, columns = (slice(side.start, -(-side.stop // STEP) * STEP) for side in area)
+    return rows, columns
+
+
+def _widen(core: Area) -> Area:
+    """Returns the core with two pixels more on each side, for interpolation."""
+    rows, columns = (slice(max(0, side.start - 2), side.stop + 2) for side in core)
+    return rows, columns
+
+
+def _crop(maps: NDArray[np.float32], area: Area) -> NDArray[np.float32]:
+    return maps[..., : area[0].stop, : area[1].stop]
+
+
+def _reduce(frames: Sequence[NDArray[np.float32]], levels: int) -> list[NDArray[np.float32]]:
+    reduced = list(frames)
+    for _ in range(levels):
+        reduced = [reduce_frame(np.ascontiguousarray(frame), 2) for frame in reduced]
+    return reduced
+
+
+def _prepare(
+    frames: Sequence[NDArray[np.float32]],
+    order: Sequence[int],
+    low: float,
+    span: float,
+    region: Area | None = None,
+) -> NDArray[np.float32]:
+    """Returns frames as the network wants them: (n, 3, H, W), about 0..1, the sides repeated up to the region's end."""
+    height, width = frames[0].shape[:2]
+    if region is None:
+        region = _padded(_whole((height, width)))
+    rows, columns = (side.stop - side.start for side in region)
+    stack = np.empty((len(frames), 3, rows, columns), np.float32)
+    for place, index in enumerate(order):
+        values = np.clip((three_channels(frames[index]) - np.float32(low)) / np.float32(span), 0, BRIGHTEST)
+        stack[place, :, :height, :width] = values.transpose(2, 0, 1)
+    stack[..., height:, :] = stack[..., height - 1 : height, :]
+    stack[..., :, width:] = stack[..., :, width - 1 : width]
+    return stack
+
+
+def _forbid(
+    logits: NDArray[np.float32], source: FrameSource, chosen: Sequence[int], area: Area, level: int, scale: int
+) -> NDArray[np.float32]:
+    """Returns the logits of an area of a level, with frames out of the running where they have no pixels."""
+    factor = scale * 2**level
+    height, width = source.shape[:2]
+    full = slice(area[0].start * factor, min(area[0].stop * factor, height)), slice(
+        area[1].start * factor, min(area[1].stop * factor, width)
+    )
+    masks = [source.read_valid(index, full) for index in chosen]
+    if all(mask is None or mask.all() for mask in masks):
+        return logits
+    result = logits.copy()
+    for own, mask in zip(result, masks, strict=True):
+        if mask is not None and not mask.all():
+            padded = np.pad(mask, [(0, -side % factor) for side in mask.shape], mode="edge")
+            small = cv2.resize(padded.astype(np.float32), own.shape[::-1], interpolation=cv2.INTER_AREA)
+            own[small < 1] = LEFT_OUT
+    return result
+
+
+def at_full_scale(area: Area, plan: Plan) -> Area:
+    """Returns an area of level 0 as an area of the picture."""
+    rows, columns = (
+        slice(side.start * plan.scale, min(side.stop * plan.scale, length))
+        for side, length in zip(area, plan.size, strict=True)
+    )
+    return rows, columns
+
+
+def _in_parallel(work: Callable[..., _Result], cores: Sequence[Area]) -> Iterator[tuple[Area, _Result]]:
+    """Gives the result of each core in order; several are at work at once, on one thread each.
+
+    In order, so that nothing depends on what finishes first; and only a few ahead, so that results do not pile up.
+    """
+    workers = min(processor_count(), len(cores), MOST_WORKERS)
     if workers <= 1:
-        for number in numbers:
-            yield number, work(number, threads=processor_count())
+        for core in cores:
+            yield core, work(core, threads=processor_count())
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="allfocus-window")
     try:
-        waiting: deque[tuple[int, Future[Maps]]] = deque()
-        for number in numbers:
-            waiting.append((number, pool.submit(work, number, threads=1)))
+        waiting: deque[tuple[Area, Future[_Result]]] = deque()
+        for core in cores:
+            waiting.append((core, pool.submit(work, core, threads=1)))
             if len(waiting) > workers:
                 first, future = waiting.popleft()
                 yield first, future.result()
@@ -318,72 +611,10 @@ def _in_parallel(work: Callable[..., Maps], numbers: list[int], most: int) -> It
         pool.shutdown(cancel_futures=True)
 
 
-def _fuse_window(
-    plan: Plan, source: FrameSource, number: int, *, curve: Curve | None, device: str, threads: int
-) -> Maps:
-    """Returns the maps of one window over its reach, at full scale."""
-    window = plan.windows[number]
-    parts = [source.read_reduced(index, window.area) for index in plan.chosen[number]]
-    order = _order_of_content(parts)
-    parts, chosen = [parts[place] for place in order], [plan.chosen[number][place] for place in order]
-    evidence = differing_evidence(parts)
-    prior = None
-    if plan.prior is not None:
-        known = plan.prior[number][chosen]
-        prior = list(known - known.max(axis=0, keepdims=True))
-    logits = run_network(parts, device=device, threads=threads, weights=plan.weights)
-    logits = settle_logits(logits, evidence, prior)
-    del parts
-    positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
-    logits = [own + plan.lean * place for own, place in zip(logits, positions, strict=True)]
-    grown, trim = _reach_inside(window, plan)
-    confidence = _lead(logits) * evidence
-    if plan.decisiveness != 1:
-        logits = [np.float32(plan.decisiveness) * own for own in logits]
-    full = at_full_scale(window.reach, plan)
-    masks = [source.read_valid(index, full) for index in chosen]
-    whole = all(mask is None or mask.all() for mask in masks)
-    if whole:
-        needed = _needed(selection_weights([own[grown] for own in logits]))
-        logits, chosen, positions = [logits[k] for k in needed], [chosen[k] for k in needed], positions[needed]
-    large = [enlarge(own[grown], plan.scale)[trim] for own in logits]
-    if not whole:
-        large = [own if mask is None else np.where(mask, own, NEVER) for own, mask in zip(large, masks, strict=True)]
-    weights = selection_weights(large)
-    image = blend_frames((source.read(index, full) for index in chosen), weights, curve=curve)
-    depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
-    decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
-    return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence[grown], plan.scale)[trim])
-
-
-def _reach_inside(window: Window, plan: Plan) -> tuple[Area, Area]:
-    """Returns the reach in the window, grown by a pixel for interpolation; and the reach in that, at full scale."""
-    grown, trim = [], []
-    for own, side, length in zip(window.area, window.reach, plan.size, strict=True):
-        first, last = side.start - own.start, side.stop - own.start
-        start = max(0, first - 1)
-        grown.append(slice(start, min(own.stop - own.start, last + 1)))
-        size = min(side.stop * plan.scale, length) - side.start * plan.scale
-        trim.append(slice((first - start) * plan.scale, (first - start) * plan.scale + size))
-    return (grown[0], grown[1]), (trim[0], trim[1])
-
-
-def at_full_scale(area: Area, plan: Plan) -> Area:
-    """Returns an area of the reduced frames as an area of the picture."""
-    rows, columns = (
-        slice(side.start * plan.scale, min(side.stop * plan.scale, length))
-        for side, length in zip(area, plan.size, strict=True)
-    )
-    return rows, columns
-
-
-def _needed(weights: Sequence[NDArray[np.float32]]) -> list[int]:
-    """Returns the places of the frames that weigh something somewhere."""
-    return [place for place, weight in enumerate(weights) if bool(weight.any())]
-
-
 def _lead(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Returns by how much the network's probability of the best source exceeds that of the next (H, W)."""
+    if len(logits) == 1:
+        return np.ones_like(logits[0])
     ranked = np.sort(np.stack(selection_weights(logits)), axis=0)
     return np.asarray(ranked[-1] - ranked[-2], np.float32)
 
@@ -396,31 +627,3 @@ def _order_of_content(parts: Sequence[NDArray[np.float32]]) -> list[int]:
     """
     keys = [zlib.crc32(part[::3, ::3].tobytes()) for part in parts]
     return sorted(range(len(parts)), key=lambda place: keys[place])
-
-
-def fuse_ips_paper(
-    frames: Sequence[NDArray[np.float32]], *, device: str = "auto"
-) -> tuple[NDArray[np.float32], None, None]:
-    """Returns the picture of the paper's own network for two frames; needs torch (the `train` extra)."""
-    checked = check_frames(frames)
-    if len(checked) != 2:
-        raise InputError(f"ips-paper fuses exactly 2 frames, got {len(checked)}; use --method ips for more")
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingDependencyError(
-            "ips-paper runs in torch; install it with: pip install 'allfocus[train]'"
-        ) from error
-    from allfocus.network.checkpoint import load_network
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device cuda was asked for, but torch finds no GPU; use cpu")
-    with importlib.resources.as_file(weights_folder() / "ips-paper.safetensors") as path:
-        network, _ = load_network(path, device=device)
-    colour = [three_channels(frame) for frame in checked]
-    batch = torch.from_numpy(np.stack(colour)).permute(0, 3, 1, 2)[None].to(device)
-    with torch.no_grad():
-        fused = network(batch)[0].clamp(0, 1).permute(1, 2, 0).cpu().numpy()
-    return (fused if checked[0].ndim == 3 else fused.mean(axis=2)), None, None

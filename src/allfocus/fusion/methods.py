@@ -360,6 +360,10 @@ def _depth(decision: NDArray[np.int16] | None, frames: int) -> NDArray[np.float3
 
 def _confidence(pictures: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     # Loaded here, because a list of methods needs no OpenCV.
-    from allfocus.fusion.blending import differing_evidence
+    from allfocus.fusion.blending import stack_evidence
+    from allfocus.fusion.learned import LEAST_NOISE, estimate_noise, value_range
+    from allfocus.fusion.windows import block_sharpness
 
-    return differing_evidence(pictures)
+    _, span = value_range(pictures)
+    noise = estimate_noise(np.stack([block_sharpness(frame) for frame in pictures]))
+    return stack_evidence(pictures, max(noise, LEAST_NOISE * span))

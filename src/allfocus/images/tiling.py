@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError, OutputError
 
 Measure = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+SMALLEST_LEVEL = 32
+"""Frames are kept at half the scale, a quarter and so on, down to this many pixels of the longer side."""
 _Stored = TypeVar("_Stored", bound="SpooledFrame")
 
 
@@ -54,7 +56,7 @@ class FrameSpool:
     """A stack of frames in one temporary file, which is gone when the spool is closed or the program ends.
 
     Frames are stored with the bit depth of their files (8, 16 or 32 for floating point), so nothing is lost; where
-    `scale` asks for it, once more at a reduced scale; and with what `measure` returned for each reduced frame, so that
+    `scale` asks for it, once more at a reduced scale and at halves of that; and with what `measure` returned for each reduced frame, so that
     they need not be read again for it.
 
     Example:
@@ -85,6 +87,7 @@ class FrameSpool:
         """The frames at the reduced scale; the frames themselves if that is 1."""
         self.measures: list[NDArray[np.float32]] = []
         """What `measure` returned for each frame."""
+        self._coarser: list[list[SpooledFrame]] = []
 
     def append(self, frame: NDArray[np.float32], valid: NDArray[np.bool_] | None = None) -> None:
         """Stores one more frame (H, W[, 3]), float32 in 0..1, and where it has pixels (H, W; None for everywhere).
@@ -112,6 +115,11 @@ class FrameSpool:
             self.reduced.append(stored)
         if self._measure is not None:
             self.measures.append(self._measure(from_levels(small)))
+        coarser = []
+        while self._scale is not None and max(small.shape[:2]) > SMALLEST_LEVEL:
+            small = reduce_frame(small, 2)
+            coarser.append(self._store(small, SpooledFrame))
+        self._coarser.append(coarser)
         self._frames.append(stored)
         self._masks.append(mask)
 
@@ -129,6 +137,10 @@ class FrameSpool:
         # The next begins on a whole page, which is where a file can be mapped without reading what lies before.
         self._end = -(-(offset + levels.nbytes) // 4096) * 4096
         return kind(self._file, offset, levels.shape, levels.dtype)
+
+    def level(self, index: int, level: int) -> SpooledFrame:
+        """Returns a frame reduced by 2 ** level beyond the reduced scale."""
+        return self.reduced[index] if level == 0 else self._coarser[index][level - 1]
 
     @property
     def valid(self) -> Sequence[Mask] | None:

@@ -1,11 +1,18 @@
-"""A trained network as an ONNX file, and the proof that both compute the same."""
+"""A trained network as an ONNX file, and the proof that both compute the same.
 
+The network is two graphs: one for the coarsest level, which sees a picture whole, and one for every other level, which
+is given the decision of the level above. The file is the graph of a level; that of the coarsest level travels in its
+metadata, so that a network is one file.
+"""
+
+import base64
 import contextlib
 import logging
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +21,18 @@ from torch import Tensor, nn
 
 from allfocus.errors import ExportError, InputError
 from allfocus.network.checkpoint import load_network
-from allfocus.network.stack_network import SIZE_MULTIPLE, StackNetwork
+from allfocus.network.stack_network import EXCLUSION, SIZE_MULTIPLE, Decision, StackNetwork, compose
 
 TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""
 PROOFS = ((2, 64, 96), (3, 136, 72), (12, 40, 40), (5, 256, 248))
 """Sources, height and width on which the export is checked; none is the size it was traced with."""
+WHOLE_KEY = "allfocus.whole"
+"""Under which the file holds the graph of the coarsest level, in base64."""
+INPUTS = ("frames", "behind", "veil_above", "picture_above")
+"""Of the graph of a level; the coarsest level has the frames alone."""
+OUTPUTS = ("logits", "veil", "picture", "correction")
+"""Of both graphs."""
 
 
 @dataclass(frozen=True)
@@ -28,21 +41,39 @@ class ExportReport:
 
     path: Path
     largest_difference: float
-    """Largest absolute difference of the weights over all proofs; the tolerance is 1e-4."""
+    """Largest absolute difference of weights, veils and pictures over all proofs; the tolerance is 1e-4."""
     opset: int
     parameters: int
 
 
-class _OneStack(nn.Module):
-    """The stack network without its batch dimension: frames (n, 3, H, W) to selection logits (n, H, W)."""
+class LevelGraph(nn.Module):
+    """One level of one stack, without a batch dimension."""
 
     def __init__(self, network: StackNetwork) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, frames: Tensor) -> Tensor:
-        logits: Tensor = self.network(frames[None])[0]
-        return logits
+    def forward(
+        self, frames: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Returns logits (n, H, W), veil (n, 5, H / 4, W / 4), picture (3, H, W) and correction (3, H, W)."""
+        decision = self.network(frames[None], Decision(behind[None], veil_above[None]))
+        picture, correction = compose(frames[None], decision, picture_above[None])
+        return decision.logits[0], decision.veil[0], picture[0], correction[0]
+
+
+class WholeGraph(nn.Module):
+    """The coarsest level of one stack, without a batch dimension."""
+
+    def __init__(self, network: StackNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
+        """Returns what :meth:`LevelGraph.forward` does, of the frames (n, 3, H, W) alone."""
+        decision = self.network(frames[None], None)
+        picture, correction = compose(frames[None], decision, None)
+        return decision.logits[0], decision.veil[0], picture[0], correction[0]
 
 
 def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
@@ -53,42 +84,66 @@ def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
             scan has no ONNX form that is usable.
         ExportError: the ONNX file computes something else than torch; it is not left behind.
     """
+    import onnx
+
     if checkpoint.is_dir():
         checkpoint = checkpoint / "weights.safetensors"
     network, _ = load_network(checkpoint)
     if not isinstance(network, StackNetwork):
         raise InputError(f"{checkpoint}: holds ips-paper, which runs in torch only; export an ips network")
-    model = _OneStack(network).eval()
-    example = torch.rand(2, 3, 8 * SIZE_MULTIPLE, 10 * SIZE_MULTIPLE)
-    sizes = {
-        0: torch.export.Dim("sources", min=2, max=4096),
-        2: SIZE_MULTIPLE * torch.export.Dim("rows", min=2, max=1 << 14),
-        3: SIZE_MULTIPLE * torch.export.Dim("columns", min=2, max=1 << 14),
+    level, whole = LevelGraph(network).eval(), WholeGraph(network).eval()
+    model, inner = _export(level, checkpoint), _export(whole, checkpoint)
+    difference = max(_largest_difference(level, model), _largest_difference(whole, inner))
+    if not difference <= TOLERANCE:
+        raise ExportError(f"{output}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
+    onnx.helper.set_model_props(model, {WHOLE_KEY: base64.b64encode(inner.SerializeToString()).decode()})
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        partial.write_bytes(model.SerializeToString())
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+    return ExportReport(output, difference, model.opset_import[0].version, sum(p.numel() for p in network.parameters()))
+
+
+def _export(graph: nn.Module, checkpoint: Path) -> Any:
+    """Returns the ONNX model of a graph, for any number of sources and any size."""
+    sources = torch.export.Dim("sources", min=2, max=4096)
+    rows, columns = (torch.export.Dim(name, min=2, max=1 << 13) for name in ("rows", "columns"))
+    shapes: dict[str, dict[int, Any]] = {
+        "frames": {0: sources, 2: SIZE_MULTIPLE * rows, 3: SIZE_MULTIPLE * columns},
+        "behind": {0: sources, 1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
+        "veil_above": {0: sources, 2: rows, 3: columns},
+        "picture_above": {1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
     }
+    names = INPUTS if isinstance(graph, LevelGraph) else INPUTS[:1]
     with _quiet_exporter():
         program = torch.onnx.export(
-            model,
-            (example,),
+            graph,
+            _example(graph, (2, 8 * SIZE_MULTIPLE, 10 * SIZE_MULTIPLE), torch.Generator().manual_seed(0)),
             dynamo=True,
-            input_names=["frames"],
-            output_names=["logits"],
-            dynamic_shapes={"frames": sizes},
+            input_names=list(names),
+            output_names=list(OUTPUTS),
+            dynamic_shapes={name: shapes[name] for name in names},
             external_data=False,
             verbose=False,
         )
     if program is None:
         raise ExportError(f"{checkpoint}: torch did not produce an ONNX program")
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        program.save(str(partial), external_data=False)
-        difference = _largest_difference(model, partial)
-        if not difference <= TOLERANCE:
-            raise ExportError(f"{output}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
-        partial.replace(output)
-    finally:
-        partial.unlink(missing_ok=True)
-    opset = int(program.model.opset_imports[""])
-    return ExportReport(output, difference, opset, sum(p.numel() for p in network.parameters()))
+    return program.model_proto
+
+
+def _example(graph: nn.Module, size: tuple[int, int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
+    """Inputs of a graph: sources, height and width."""
+    sources, height, width = size
+    frames = torch.rand(sources, 3, height, width, generator=generator)
+    if isinstance(graph, WholeGraph):
+        return (frames,)
+    # Some sources are out in some places, and the best is nowhere behind.
+    behind = (-2 * EXCLUSION * torch.rand(sources, height // 2, width // 2, generator=generator)).clamp(min=-EXCLUSION)
+    behind = behind - behind.amax(0)
+    veil = torch.rand(sources, 5, height // 8, width // 8, generator=generator) - 0.5
+    return frames, behind.clamp(min=-EXCLUSION), veil, torch.rand(3, height // 2, width // 2, generator=generator)
 
 
 @contextlib.contextmanager
@@ -105,19 +160,21 @@ def _quiet_exporter() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _largest_difference(model: nn.Module, path: Path) -> float:
+def _largest_difference(graph: nn.Module, model: Any) -> float:
     # The core runs on onnxruntime; training machines may lack it, so it is asked for only here.
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     generator = torch.Generator().manual_seed(0)
     largest = 0.0
-    for sources, height, width in PROOFS:
-        frames = torch.rand(sources, 3, height, width, generator=generator)
+    for proof in PROOFS:
+        inputs = _example(graph, proof, generator)
         with torch.no_grad():
-            expected = _weights(model(frames).numpy())
-        found = _weights(session.run(None, {"frames": frames.numpy()})[0])
-        largest = max(largest, float(np.abs(found - expected).max()))
+            logits, *others = (output.numpy() for output in graph(*inputs))
+        feed = {name: tensor.numpy() for name, tensor in zip(INPUTS[: len(inputs)], inputs, strict=True)}
+        found_logits, *found = session.run(None, feed)
+        pairs = [(_weights(logits), _weights(found_logits)), *zip(others, found, strict=True)]
+        largest = max(largest, *(float(np.abs(one - other).max()) for one, other in pairs))
     return largest
 
 

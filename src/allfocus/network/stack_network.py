@@ -1,16 +1,24 @@
-"""`ips`: any number of sources in one pass, selection weights out, cheap enough for a CPU.
+"""`ips`: any number of sources, focus decided at every scale by one small network, cheap enough for a CPU.
+
+A picture is decided from coarse to fine. At the coarsest level it is seen whole, about 256 pixels wide; there a branch
+of Mamba blocks carries the evidence of each source across the picture. Every finer level gets the sources at its scale
+*and the decision of the level above*, and corrects it where it sees more. Blur of any width is a few pixels wide at some
+level, and context costs a third of the finest level.
 
 Every source goes through the same layers and sees, besides its own features, their mean and maximum over all sources;
-the order of the sources therefore cannot matter. A convolutional branch at half resolution keeps the detail; a branch
-of Mamba blocks at an eighth carries the evidence of each source far into regions that have no texture of their own.
+the order of the sources therefore cannot matter. A source against which the level above has decided with a margin of
+:data:`EXCLUSION` logits is left out of these at that place and cannot come back. What is left out everywhere in a part
+of the picture therefore has no influence there at all, and need not be read: windows see only the sources that still
+compete, and give exactly what the whole picture would.
 
-The output are weights, not pixels: a softmax over the sources says how much each contributes to a pixel. Pixels are
-therefore source pixels wherever the network is sure: no colour shift, any bit depth, and the weights are a decision
-map. Selecting each frequency band on its own, and a learned gain for its detail, were tried and gained nothing on
-pictures that were not used for training, so they are gone.
+The output are weights, not pixels: a softmax over the sources says how much each contributes. Beside them comes the
+*veil* of each source: the opacity and colour of what is nearer than its focus and blurred over what it shows sharply.
+Light adds up, so a veil can be taken off again (:func:`unveil`), which no selection of pixels can do.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +28,20 @@ from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock
 
 SIZE_MULTIPLE = 8
 """Height and width must be multiples of this; callers pad and crop back."""
+REACH = 40
+"""Pixels from which a level's output at one place can be influenced, to each side, apart from the level above."""
+EXCLUSION = 6.0
+"""Logits behind the best by which a source has lost for good: odds of 400 to 1."""
+EXCLUSION_RAMP = 2.0
+"""Logits over which a source fades out of the means and maxima before it is left out."""
+LEFT_OUT = -30.0
+"""Added to the logit of a source that is left out: it weighs nothing, and stays out on the levels below."""
+GAMMA = 2.0
+"""How values stand to light when a veil is taken off: nearly the curve of most pictures, and cheap both ways."""
+LARGEST_OPACITY = 0.85
+"""A veil more opaque than this hides too much for taking it off to tell anything but noise."""
+FAINTEST_OPACITY = 0.02
+"""A veil fainter than this is left where it is, so that pixels without one stay exactly as they are."""
 
 
 @dataclass(frozen=True)
@@ -35,36 +57,62 @@ class StackNetworkConfig:
     res_blocks: int = 1
     """ResBlocks of the local branch, after the first exchange between sources. 0 leaves the branch out."""
     mamba_blocks: int = 4
-    """Mamba blocks, their direction alternating over rows, columns and both reversed. 0 leaves the branch out."""
+    """Mamba blocks of the coarsest level, directions alternating over rows, columns and both reversed. 0 for none."""
     heads: int = 4
     """Heads of a Mamba block, each with its own memory length."""
     state: int = 8
     """States per channel; 16 gained nothing visible in earlier experiments."""
     convolution_width: int = 3
     """Tokens seen by the 1D convolution of a Mamba block."""
+    veil_channels: int = 24
+    """Channels of the veil's head, at a quarter of the resolution."""
+
+
+class Decision(NamedTuple):
+    """What one level says."""
+
+    logits: Tensor
+    """(batch, sources, height, width); a softmax over the sources gives the weights."""
+    veil: Tensor
+    """(batch, sources, 5, height / 4, width / 4): opacity (negative for none) and the colour of the veil in light, as
+    its difference from the source's own local mean; and how far the picture of the level above is to be trusted with
+    what is coarser than this level (:func:`compose`)."""
 
 
 class Exchange(nn.Module):
-    """Lets every source see the mean and the maximum of all sources' features."""
+    """Lets every source see the mean and the maximum of all competing sources' features."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.mix = nn.Conv2d(3 * channels, channels, 1)
 
-    def forward(self, features: Tensor, sources: int) -> Tensor:
-        """Returns features of the same shape (batch * sources, channels, height, width)."""
+    def forward(self, features: Tensor, sources: int, competing: Tensor | None) -> Tensor:
+        """Returns features of the same shape (batch * sources, channels, height, width).
+
+        Args:
+            features: of all sources.
+            sources: how many.
+            competing: (batch, sources, height, width) how far a source is still in the running, 0 to 1; None for all.
+        """
         by_source = torch.unflatten(features, 0, (-1, sources))
+        if competing is None:
+            average, highest = by_source.mean(1), by_source.amax(1)
+        else:
+            share = competing[:, :, None].to(features.dtype)
+            average = (share * by_source).sum(1) / share.sum(1)
+            # Fades out before it is left out, so that nothing jumps.
+            faded = by_source - 8 * (1 - share)
+            highest = torch.where(share > 0, faded, -1e4).amax(1)
         weight, width = self.mix.weight, features.shape[1]
         own, mean, maximum = weight[:, :width], weight[:, width : 2 * width], weight[:, 2 * width :]
         # The mixing of [own, mean, maximum] in three parts, because the last two are the same for all sources.
-        shared = functional.conv2d(by_source.mean(1), mean, self.mix.bias)
-        shared = shared + functional.conv2d(by_source.amax(1), maximum)
+        shared = functional.conv2d(average, mean, self.mix.bias) + functional.conv2d(highest, maximum)
         update = torch.unflatten(functional.conv2d(features, own), 0, (-1, sources)) + shared[:, None]
         return features + functional.relu(update.flatten(0, 1))
 
 
 class StackNetwork(nn.Module):
-    """The permutation-equivariant network for stacks of two or more sources."""
+    """The permutation-equivariant network for stacks of two or more sources, used at every level."""
 
     def __init__(self, config: StackNetworkConfig) -> None:
         super().__init__()
@@ -72,61 +120,195 @@ class StackNetwork(nn.Module):
         fine, middle, coarse = config.channels, config.middle_channels, config.token_channels
         self.stem = nn.Conv2d(12, fine, 3, padding=1)
         self.stem_block = ResBlock(fine)
+        self.prior_stem = nn.Conv2d(1, fine, 3, padding=1, bias=False)
+        nn.init.zeros_(self.prior_stem.weight)
+        self.inheritance = nn.Parameter(torch.full((), 0.3))
         self.exchange = Exchange(fine)
         self.local_branch = nn.Sequential(*(ResBlock(fine) for _ in range(config.res_blocks)))
-        if config.mamba_blocks:
-            self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
-            self.middle_block = ResBlock(middle)
-            self.to_tokens = nn.Conv2d(middle, coarse, 3, stride=2, padding=1)
-            self.token_exchange = Exchange(coarse)
-            self.global_branch = nn.Sequential(
-                *(
-                    HeadMambaBlock(
-                        coarse,
-                        heads=config.heads,
-                        state=config.state,
-                        convolution_width=config.convolution_width,
-                        direction=DIRECTIONS[index % 4],
-                    )
-                    for index in range(config.mamba_blocks)
+        self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
+        self.middle_block = ResBlock(middle)
+        self.to_tokens = nn.Conv2d(middle, coarse, 3, stride=2, padding=1)
+        self.token_exchange = Exchange(coarse)
+        self.global_branch = nn.Sequential(
+            *(
+                HeadMambaBlock(
+                    coarse,
+                    heads=config.heads,
+                    state=config.state,
+                    convolution_width=config.convolution_width,
+                    direction=DIRECTIONS[index % 4],
                 )
+                for index in range(config.mamba_blocks)
             )
-            self.context_exchange = Exchange(coarse)
-            self.from_tokens = nn.Conv2d(coarse, middle, 1)
-            self.middle_merge = nn.Conv2d(middle, middle, 3, padding=1)
-            self.from_middle = nn.Conv2d(middle, fine, 1)
-        branches = (config.res_blocks > 0) + (config.mamba_blocks > 0)
-        self.merge = nn.Conv2d(branches * fine, fine, 3, padding=1)
+        )
+        self.context_exchange = Exchange(coarse)
+        self.from_tokens = nn.Conv2d(coarse, middle, 1)
+        self.middle_merge = nn.Conv2d(middle, middle, 3, padding=1)
+        self.from_middle = nn.Conv2d(middle, fine, 1)
+        self.merge = nn.Conv2d((2 if config.res_blocks else 1) * fine, fine, 3, padding=1)
         self.head = nn.Conv2d(fine, 4, 3, padding=1)
+        # Of a veil: the context, the own colour and the brightest of all sources, and what the level above says.
+        self.veil_first = nn.Conv2d(middle + 10, config.veil_channels, 3, padding=1)
+        self.veil_second = nn.Conv2d(config.veil_channels, 5, 3, padding=1)
+        nn.init.zeros_(self.veil_second.weight)
+        nn.init.zeros_(self.veil_second.bias)
 
-    def forward(self, frames: Tensor) -> Tensor:
-        """Returns selection logits (batch, sources, height, width) of frames (batch, sources, 3, height, width).
+    def forward(self, frames: Tensor, above: Decision | None = None) -> Decision:
+        """Returns the decision at the scale of the frames.
 
-        Frames are in 0..1, height and width multiples of SIZE_MULTIPLE. A softmax over the sources gives the weights.
+        Args:
+            frames: (batch, sources, 3, height, width), about 0..1 over the whole stack; height and width multiples of
+                SIZE_MULTIPLE.
+            above: the decision of the level above, for frames of half this height and width; None for the coarsest
+                level, where the Mamba blocks see the whole picture.
         """
         sources = frames.shape[1]
         pixels = functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2)
         if pixels.is_cuda:
             # The layout in which a GPU convolves fastest, and in which a map is a sequence of tokens as it lies.
             pixels = pixels.contiguous(memory_format=torch.channels_last)
-        shallow = self.exchange(self.stem_block(functional.relu(self.stem(pixels))), sources)
-        features = []
-        if self.config.res_blocks:
-            features.append(self.local_branch(shallow))
-        if self.config.mamba_blocks:
-            features.append(self._context(shallow, sources))
-        merged = functional.relu(self.merge(torch.cat(features, dim=1)))
-        logits = functional.pixel_shuffle(self.head(merged), 2)
-        return torch.unflatten(logits.float()[:, 0], 0, (-1, sources))
+        features = self.stem(pixels)
+        behind, competing = None, None
+        if above is not None:
+            behind = distance_behind(above.logits)
+            competing = ((behind + EXCLUSION) / EXCLUSION_RAMP).clamp(0.0, 1.0)
+            features = features + self.prior_stem(torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None].to(features.dtype))
+        shallow = self.exchange(self.stem_block(functional.relu(features)), sources, competing)
+        context = self._context(shallow, sources, competing, whole=above is None)
+        lifted = functional.interpolate(self.from_middle(context), scale_factor=2.0, mode="nearest")
+        branches = [self.local_branch(shallow), lifted] if self.config.res_blocks else [lifted]
+        merged = functional.relu(self.merge(torch.cat(branches, dim=1)))
+        logits = torch.unflatten(functional.pixel_shuffle(self.head(merged), 2).float()[:, 0], 0, (-1, sources))
+        if behind is not None and competing is not None:
+            logits = logits + self.inheritance * _double(behind)
+            share = _double(competing)
+            logits = logits + torch.where(share > 0, torch.log(share.clamp(min=1e-4)), LEFT_OUT)
+        return Decision(logits, self._veil(frames, context, above, competing))
 
-    def _context(self, shallow: Tensor, sources: int) -> Tensor:
+    def _context(self, shallow: Tensor, sources: int, competing: Tensor | None, *, whole: bool) -> Tensor:
         middle = self.middle_block(functional.relu(self.to_middle(shallow)))
-        tokens = self.token_exchange(functional.relu(self.to_tokens(middle)), sources)
-        tokens = self.context_exchange(self.global_branch(tokens), sources)
+        near = None if competing is None else functional.max_pool2d(competing, 4)
+        tokens = self.token_exchange(functional.relu(self.to_tokens(middle)), sources, near)
+        if whole:
+            tokens = self.global_branch(tokens)
+        tokens = self.context_exchange(tokens, sources, near)
         context = functional.interpolate(self.from_tokens(tokens), scale_factor=2.0, mode="nearest")
-        context = functional.relu(self.middle_merge(context + middle))
-        lifted: Tensor = functional.interpolate(self.from_middle(context), scale_factor=2.0, mode="nearest")
-        return lifted
+        return functional.relu(self.middle_merge(context + middle))
+
+    def _veil(self, frames: Tensor, context: Tensor, above: Decision | None, competing: Tensor | None) -> Tensor:
+        colour = local_light(frames)
+        brightest, before = colour.amax(1, keepdim=True), colour.new_zeros(*colour.shape[:2], 4, *colour.shape[3:])
+        if above is not None and competing is not None:
+            near = functional.max_pool2d(competing, 2)[:, :, None] > 0
+            brightest = torch.where(near, colour, 0.0).amax(1, keepdim=True)
+            # Of a source that is left out nothing is known, whether or not somebody has computed it.
+            there = functional.max_pool2d(competing, 4)[:, :, None] > 0
+            known = torch.where(there, above.veil[:, :, :4], 0.0)
+            before = torch.unflatten(_double(known.flatten(0, 1)), 0, above.veil.shape[:2])
+        seen = torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1).to(context.dtype)
+        update = self.veil_second(functional.relu(self.veil_first(torch.cat([context, seen], dim=1))))
+        update = torch.unflatten(update.float(), 0, colour.shape[:2])
+        return torch.cat([before + update[:, :, :4], update[:, :, 4:]], dim=2)
+
+    def levels(self, frames: Tensor, count: int) -> Iterator[tuple[Tensor, Decision]]:
+        """Gives the frames and the decision of each of `count` levels, the coarsest first, the frames' own last."""
+        decision: Decision | None = None
+        for level in reversed(range(count)):
+            small = reduce_frames(frames, level)
+            decision = self(small, decision)
+            yield small, decision
+
+
+def reduce_frames(frames: Tensor, level: int) -> Tensor:
+    """Returns the frames (batch, sources, 3, height, width) of a level: means of 2 ** level pixels along each side."""
+    if level == 0:
+        return frames
+    return torch.unflatten(functional.avg_pool2d(frames.flatten(0, 1), 2**level), 0, frames.shape[:2])
+
+
+def distance_behind(logits: Tensor) -> Tensor:
+    """Returns how far each source is behind the best, from 0 down to -EXCLUSION, beyond which nothing is told apart."""
+    return (logits - logits.amax(1, keepdim=True)).clamp(min=-EXCLUSION)
+
+
+def lead(behind: Tensor) -> Tensor:
+    """Returns how far each source (batch, sources, ...) is ahead of the best other one, negative for all but the best.
+
+    Written with maxima alone, which gives the same whatever the order of the sources.
+    """
+    best = behind.amax(1, keepdim=True)
+    first = behind >= best
+    # Of several that share the lead none is ahead.
+    alone = first.sum(1, keepdim=True) == 1
+    following = torch.where(first, -EXCLUSION, behind).amax(1, keepdim=True)
+    ahead = torch.where(alone, best - following, 0.0)
+    return torch.where(first, ahead, behind - best)
+
+
+def _double(maps: Tensor) -> Tensor:
+    return functional.interpolate(maps, scale_factor=2.0, mode="bilinear", align_corners=False)
+
+
+def to_light(values: Tensor) -> Tensor:
+    """Returns the light of values that are about 0..1."""
+    return values.clamp(min=0.0).square()
+
+
+def local_light(frames: Tensor) -> Tensor:
+    """Returns the local mean of the light (batch, sources, 3, height / 4, width / 4)."""
+    light = functional.avg_pool2d(to_light(frames).flatten(0, 1), 4)
+    return torch.unflatten(light, 0, frames.shape[:2])
+
+
+def veil_light(frames: Tensor, veil: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the opacity (batch, sources, 1, h, w) of each source's veil and the light it adds (batch, sources, 3, h, w).
+
+    At a quarter of the resolution of the frames.
+    """
+    opacity = veil[:, :, :1].clamp(0.0, LARGEST_OPACITY)
+    return opacity, opacity * (local_light(frames) + veil[:, :, 1:4])
+
+
+def unveil(frames: Tensor, veil: Tensor) -> Tensor:
+    """Returns the frames (batch, sources, 3, height, width) without their veils, as values.
+
+    Beside a near thing that is out of focus a source shows a F + (1 - a) B: the thing's blurred matte a, its colour F,
+    and what is behind it, B. This gives B.
+    """
+    opacity, added = veil_light(frames, veil)
+    together = torch.cat([opacity, added], dim=2).flatten(0, 1)
+    large = functional.interpolate(together, scale_factor=4.0, mode="bilinear", align_corners=False)
+    opacity, added = torch.unflatten(large, 0, frames.shape[:2]).split([1, 3], dim=2)
+    light = ((to_light(frames) - added) / (1 - opacity)).clamp(min=0.0)
+    # The root of zero has no slope that training could use.
+    behind = light.clamp(min=1e-6).sqrt()
+    share = (opacity / FAINTEST_OPACITY - 1).clamp(0.0, 1.0)
+    return frames + share * (behind - frames)
+
+
+def compose(frames: Tensor, decision: Decision, above: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns the picture (batch, 3, height, width) of one level, and what of it is correction from above.
+
+    What is coarser than a level is contaminated by what is out of focus beside it, and need not come from the source
+    that has the detail: where the network says so, the coarse part of what was selected is replaced by the picture of
+    the level above, where that part was decided by itself.
+
+    Args:
+        frames: (batch, sources, 3, height, width).
+        decision: of this level.
+        above: (batch, 3, height / 2, width / 2), the picture of the level above; None for the coarsest level.
+    """
+    clear = unveil(frames, decision.veil)
+    weights = decision.logits.softmax(dim=1)[:, :, None]
+    picture = (weights * clear).sum(1)
+    if above is None:
+        return picture, torch.zeros_like(picture)
+    coarse = functional.avg_pool2d(clear.flatten(0, 1), 2)
+    coarse = (weights * torch.unflatten(_double(coarse), 0, frames.shape[:2])).sum(1)
+    trust = torch.sigmoid(decision.veil[:, :, 4] - 1)
+    trust = functional.interpolate(trust, scale_factor=4.0, mode="bilinear", align_corners=False)
+    correction = (weights[:, :, 0] * trust).sum(1, keepdim=True) * (_double(above) - coarse)
+    return picture + correction, correction
 
 
 def select_pixels(frames: Tensor, logits: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ LARGEST_KERNEL = 31
 """The paper draws kernel sizes from [3, 31]."""
 MARGIN = LARGEST_KERNEL // 2
 """Pixels around a picture that a filter needs to see."""
+WIDE_MARGIN = 60
+"""The same for the blur of a lens, which is wider than any filter of the paper."""
 
 
 def mean_kernels(sizes: Tensor) -> Tensor:
@@ -52,6 +54,36 @@ def filter_pictures(pictures: Tensor, kernels: Tensor) -> Tensor:
     start = LARGEST_KERNEL - 1
     valid = filtered[..., start:, start:]
     return valid if several else valid[:, 0]
+
+
+def lens_blur(pictures: Tensor, radii: Tensor, softness: Tensor) -> Tensor:
+    """Returns the pictures (batch, channels, height, width) blurred by disks, WIDE_MARGIN smaller on each side.
+
+    Args:
+        pictures: what lies before the lens.
+        radii: (batch, n) in pixels, up to WIDE_MARGIN - 1; 0 gives the identity.
+        softness: (batch,) pixels over which the rim of a disk falls, 1 or more: lenses are rarely perfect.
+
+    Returns:
+        (batch, n, channels, height, width).
+    """
+    height, width = pictures.shape[-2:]
+    spectrum = torch.fft.rfft2(pictures)[:, None]
+    response = torch.fft.rfft2(_wrapped_disks(radii, softness, (height, width)))[:, :, None]
+    blurred: Tensor = torch.fft.irfft2(spectrum * response, s=(height, width))
+    return blurred[..., WIDE_MARGIN : height - WIDE_MARGIN, WIDE_MARGIN : width - WIDE_MARGIN]
+
+
+def _wrapped_disks(radii: Tensor, softness: Tensor, size: tuple[int, int]) -> Tensor:
+    """Disks (batch, n, height, width) around the first pixel that sum to 1, as a circular convolution wants them."""
+    offsets = []
+    for length in size:
+        position = torch.arange(length, device=radii.device, dtype=torch.float32)
+        offsets.append(torch.minimum(position, length - position))
+    distance = torch.sqrt(offsets[0][:, None] ** 2 + offsets[1][None, :] ** 2)
+    radius = radii[:, :, None, None]
+    rim = torch.minimum(softness[:, None, None, None], 2 * radius + 1)
+    return _normalised(((radius + 0.5 * rim - distance) / rim).clamp(0.0, 1.0))
 
 
 def median_filter(pictures: Tensor, size: int) -> Tensor:

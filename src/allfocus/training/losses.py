@@ -4,8 +4,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.network.stack_network import StackNetwork, select_pixels
+from allfocus.network.stack_network import (
+    EXCLUSION,
+    Decision,
+    StackNetwork,
+    compose,
+    local_light,
+    reduce_frames,
+    select_pixels,
+)
 from allfocus.training.samples import Batch
+
+NEEDED = 0.03
+"""A source is needed at a pixel if leaving it out costs this much more error than taking it."""
+SAFETY = 1.5
+"""Logits by which a needed source is kept from being left out."""
+VEIL_SHARE = 2.0
+"""Weight of the veil's own loss; its error is small beside that of the picture."""
 
 
 def picture_loss(fused: Tensor, target: Tensor) -> Tensor:
@@ -13,26 +28,108 @@ def picture_loss(fused: Tensor, target: Tensor) -> Tensor:
     return (fused - target).abs().mean()
 
 
-def selection_loss(logits: Tensor, batch: Batch, *, label_share: float) -> Tensor:
-    """Returns the picture loss of the selected pixels plus the classification loss of the selection itself.
-
-    Where the sources agree the picture loss has no opinion; the label still has one, and learning to guess it from the
-    surroundings is what makes decisions coherent where there is no texture.
+def stack_loss(network: StackNetwork, batch: Batch, *, levels: int, label_share: float) -> Tensor:
+    """Returns the loss of the decisions at all levels, each half as important as the next finer one.
 
     Args:
-        logits: selection logits of the stack network (batch, n, height, width).
+        network: the stack network.
         batch: the samples.
+        levels: how many scales are decided one after the other; the coarsest sees the whole crop.
         label_share: weight of the classification loss.
     """
-    fused = select_pixels(batch.frames, logits)
-    surprise = functional.cross_entropy(logits, batch.label, reduction="none").mean((1, 2))
-    classification = (surprise * batch.label_weight).mean()
-    return picture_loss(fused, batch.target) + label_share * classification
+    needed, telling = needed_sources(batch)
+    total = torch.zeros((), device=batch.frames.device)
+    decision, picture = None, None
+    for level in reversed(range(levels)):
+        frames = reduce_frames(batch.frames, level)
+        decision = network(frames, None if decision is None else leave_idle_out(decision, frames))
+        picture, _ = compose(frames, decision, picture)
+        loss = level_loss(
+            frames, decision, picture, batch, needed, telling, level=level, label_share=label_share
+        )
+        total = total + 0.5**level * loss
+    return total
 
 
-def network_loss(network: torch.nn.Module, batch: Batch, *, label_share: float) -> Tensor:
+def leave_idle_out(above: Decision, frames: Tensor) -> Decision:
+    """Returns the decision of the level above as fusion hands it down: where no source has detail, only two compete.
+
+    Half of the samples are left as they are; of the others each has its own idea of what is detail.
+    """
+    count, height, width = len(frames), *frames.shape[-2:]
+    brightness = frames.mean(2)
+    smooth = functional.interpolate(functional.avg_pool2d(brightness, 4), size=(height, width), mode="bilinear")
+    most = functional.max_pool2d((brightness - smooth).abs().amax(1, keepdim=True), 16, ceil_mode=True)
+    most = functional.max_pool2d(most, 3, stride=1, padding=1)
+    idle = functional.interpolate(most, size=(height // 2, width // 2), mode="nearest")
+    # Spread over the samples of a batch, without randomness of its own.
+    threshold = 0.03 * (torch.arange(count, device=frames.device) % 4 / 3 - 0.34).clamp(min=0)
+    second = above.logits.topk(2, dim=1).values[:, 1:]
+    out = (idle < threshold[:, None, None, None]) & (above.logits < second)
+    return Decision(torch.where(out, above.logits - 3 * EXCLUSION, above.logits), above.veil)
+
+
+def level_loss(
+    frames: Tensor,
+    decision: Decision,
+    picture: Tensor,
+    batch: Batch,
+    needed: Tensor,
+    telling: Tensor,
+    *,
+    level: int,
+    label_share: float,
+) -> Tensor:
+    """Returns the loss of one level, whose frames are reduced by 2 ** level and gave `picture`.
+
+    The picture, and what is merely selected; the classification, which has an opinion where the sources agree and the
+    picture has none: learning to guess from the surroundings is what keeps decisions coherent; the veil; and what a
+    coarse level must not do: leave out a source that is needed below it.
+    """
+    factor = 2**level
+    target = functional.avg_pool2d(batch.target, factor) if level else batch.target
+    label = batch.label[:, ::factor, ::factor]
+    selected = picture_loss(select_pixels(frames, decision.logits), target)
+    composed = picture_loss(picture, target)
+    weight = functional.avg_pool2d(telling, factor)[:, 0] if level else telling[:, 0]
+    surprise = (weight * functional.cross_entropy(decision.logits, label, reduction="none")).mean((1, 2))
+    loss = 0.5 * (selected + composed) + label_share * (surprise * batch.label_weight).mean()
+    if level:
+        below = functional.max_pool2d(needed, factor)
+        behind = decision.logits.amax(1, keepdim=True) - decision.logits
+        # A source that was left out already has no way back, and no say here.
+        missed = (behind - (EXCLUSION - SAFETY)).clamp(0, EXCLUSION)
+        loss = loss + 0.1 * (missed * below).mean()
+    return loss + VEIL_SHARE * veil_loss(frames, decision.veil, batch.veil, factor)
+
+
+def veil_loss(frames: Tensor, veil: Tensor, true: Tensor, factor: int) -> Tensor:
+    """Returns how far opacity and added light are from the true ones; smooth, or the head dies at zero."""
+    if factor > 1:
+        true = torch.unflatten(functional.avg_pool2d(true.flatten(0, 1), factor), 0, true.shape[:2])
+    opacity, added = true.split([1, 3], dim=2)
+    own = veil[:, :, :1]
+    error = functional.smooth_l1_loss(own, opacity, reduction="none", beta=0.1)
+    # The light that an opaque veil adds is all there is; how exactly does not matter.
+    light = functional.smooth_l1_loss(own.clamp(0, 1) * (local_light(frames) + veil[:, :, 1:4]), added, reduction="none", beta=0.1)
+    weight = 1 + 4 * (opacity > 0.02).to(error.dtype)
+    return (weight * (error + light.sum(2, keepdim=True))).mean()
+
+
+def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Returns where each source is needed, (batch, n, height, width), and how far it can be told, (batch, 1, ...).
+
+    A source is needed, 1, where no other one comes near it. Where all are as good, which one is sharp is worth little.
+    """
+    error = (batch.frames - batch.target[:, None]).abs().mean(2)
+    error = functional.avg_pool2d(error, 3, stride=1, padding=1)
+    best, following = error.topk(2, dim=1, largest=False).values.split(1, dim=1)
+    needed = ((error == best) & (following - best > NEEDED)).to(error.dtype)
+    return needed, ((following - best) / NEEDED).clamp(0.1, 1)
+
+
+def network_loss(network: torch.nn.Module, batch: Batch, *, levels: int, label_share: float) -> Tensor:
     """Returns the loss of either network on one batch."""
-    output = network(batch.frames)
     if isinstance(network, StackNetwork):
-        return selection_loss(output, batch, label_share=label_share)
-    return picture_loss(output, batch.target)
+        return stack_loss(network, batch, levels=levels, label_share=label_share)
+    return picture_loss(network(batch.frames), batch.target)

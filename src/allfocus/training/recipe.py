@@ -29,7 +29,9 @@ class DataRecipe:
     crop: int = 128
     """Side of a training crop in pixels, a multiple of 16."""
     batch: int = 1
-    """Samples per iteration and process."""
+    """Samples per iteration and process, for the smallest number of sources; of more sources fewer samples."""
+    levels: tuple[int, ...] = (1,)
+    """Numbers of scales to draw from, at which a sample is decided one after the other; only `ips`."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,8 @@ def _check(recipe: Recipe, where: str) -> None:
     rules = (
         ("data.crop", data.crop, data.crop >= 32 and data.crop % 16 == 0, "a multiple of 16, 32 or more"),
         ("data.batch", data.batch, data.batch >= 1, "1 or more"),
+        ("data.levels", list(data.levels), data.levels and min(data.levels) >= 1, "numbers of 1 or more"),
+        ("data.crop", data.crop, data.crop % 2 ** (max(data.levels, default=1) + 2) == 0, "16 pixels at every level"),
         ("data.held_out_every", data.held_out_every, data.held_out_every >= 0, "0 or more"),
         ("data.held_out_every", data.held_out_every, data.held_out_every != 1, "2 or more, or 0 to hold none out"),
         ("optimizer.iterations", optimizer.iterations, optimizer.iterations >= 1, "1 or more"),

@@ -6,7 +6,7 @@ A batch of the stack network mixes five kinds of samples (shares in :class:`Shuf
 * ``blob``: whole regions are shuffled.
 * ``moved``: as blob, but each source is also shifted, turned and zoomed a little, as in hand-held frames.
 * ``graded``: blur grows smoothly with the distance from each source's focus, so no source need be fully sharp.
-* ``layered``: a near picture with a matte over a far one; the blurred near one spreads over the far one.
+* ``stack``: rendered focus stacks of several layers, thin things among them (:mod:`.focus_stacks`).
 """
 
 import math
@@ -18,17 +18,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from allfocus.network.stack_network import GAMMA
 from allfocus.training.blurring import (
     MARGIN,
+    WIDE_MARGIN,
     disk_kernels,
     draw_fields,
     filter_pictures,
     gaussian_kernels,
+    lens_blur,
     mean_kernels,
     median_filter,
     remap_borders,
 )
 from allfocus.training.degradation import affine_grid, compress_jpeg
+from allfocus.training.focus_stacks import LARGEST_RADIUS, draw_focus_stacks
 from allfocus.training.inter_image_shuffle import (
     draw_mask,
     order_fields,
@@ -40,9 +44,9 @@ from allfocus.training.photos import PhotoBank
 
 MOVE_MARGIN = 12
 """Extra pixels around a sample of kind `moved`."""
-BLUR_STEPS = 5
+BLUR_STEPS = 7
 """Blur levels between which `graded` samples interpolate."""
-KINDS = ("pixel", "blob", "moved", "graded", "layered")
+KINDS = ("pixel", "blob", "moved", "graded", "stack")
 """The kinds of samples, in the order in which a batch holds them."""
 HALVED_SHARE = 0.4
 """Share of the crops that are taken at half scale."""
@@ -79,8 +83,8 @@ class ShuffleRecipe:
     """Share of `moved` samples."""
     graded: float = 0.0
     """Share of `graded` samples."""
-    layered: float = 0.0
-    """Share of `layered` samples."""
+    stack: float = 0.0
+    """Share of `stack` samples."""
     borders: float = 0.0
     """Share of samples filtered as other software does at the frame (zeros, repeated or mirrored pixels)."""
     jpeg: float = 0.0
@@ -88,7 +92,7 @@ class ShuffleRecipe:
     noise: float = 0.0
     """Share of samples with noise, drawn anew for each source."""
     exposure: float = 0.0
-    """Share of samples whose sources differ in brightness."""
+    """Share of samples whose sources differ in brightness, as a whole and from place to place."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class Batch:
     """Index of the source in focus (batch, height, width)."""
     label_weight: Tensor
     """How far the label is to be trusted, 0 to 1 (batch,)."""
+    veil: Tensor
+    """Opacity and added light of what veils each source (batch, n, 4, height / 4, width / 4); 0 for none."""
 
 
 def draw_batch(
@@ -120,14 +126,29 @@ def draw_batch(
         if not count:
             continue
         if kind == "graded":
-            parts.append(_draw_graded(bank, count, sources, crop, generator))
-        elif kind == "layered":
-            parts.append(_draw_layered(bank, count, sources, crop, generator))
+            parts.append(_draw_graded(bank, recipe, count, sources, crop, generator))
+        elif kind == "stack":
+            parts.append(_draw_stacks(bank, recipe, count, sources, crop, generator))
         else:
             draw = _draw_moved if kind == "moved" else _draw_shuffled
             parts.append(_degrade(draw(bank, recipe, kind, count, sources, crop, generator), recipe, generator))
     whole = Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in Batch.__dataclass_fields__))
-    return _pad_like_inference(whole, generator)
+    return _pad_like_inference(_dim(whole, generator), generator)
+
+
+def _dim(batch: Batch, generator: torch.Generator) -> Batch:
+    """Scales the light of part of the samples: what the network sees is normalised by the stack, but never exactly."""
+    count, device = len(batch.frames), batch.frames.device
+    dimmed = torch.rand(count, generator=generator, device=device) < 0.3
+    factor = torch.where(dimmed, 0.4 + 0.6 * torch.rand(count, generator=generator, device=device), 1.0)
+    light = torch.cat([torch.ones(count, 1, device=device), factor[:, None].expand(-1, 3) ** GAMMA], dim=1)
+    return Batch(
+        batch.frames * factor[:, None, None, None, None],
+        batch.target * factor[:, None, None, None],
+        batch.label,
+        batch.label_weight,
+        batch.veil * light[:, None, :, None, None],
+    )
 
 
 def _pad_like_inference(batch: Batch, generator: torch.Generator) -> Batch:
@@ -143,7 +164,13 @@ def _pad_like_inference(batch: Batch, generator: torch.Generator) -> Batch:
         flat = maps.reshape(count, -1, height * width)
         return flat.gather(2, index[:, None].expand(-1, flat.shape[1], -1)).reshape(maps.shape)
 
-    return Batch(pad(batch.frames), pad(batch.target), pad(batch.label), batch.label_weight)
+    return Batch(pad(batch.frames), pad(batch.target), pad(batch.label), batch.label_weight, batch.veil)
+
+
+def margin_around(recipe: ShuffleRecipe) -> int:
+    """Returns the pixels that must lie around a crop, on each side, for the widest blur and the largest movement."""
+    wide = recipe.mask == "multi-scale" and recipe.graded + recipe.stack > 0
+    return (WIDE_MARGIN if wide else MARGIN) + MOVE_MARGIN
 
 
 def split_shares(recipe: ShuffleRecipe, batch: int) -> dict[str, int]:
@@ -195,7 +222,7 @@ def _draw_pairs(bank: PhotoBank, recipe: ShuffleRecipe, batch: int, crop: int, g
     swap = torch.rand(batch, 1, 1, 1, generator=generator, device=bank.device) < 0.5
     frames = torch.stack([torch.where(swap, second, first), torch.where(swap, first, second)], dim=1)
     label = torch.where(swap[:, 0], mask[:, 0] > 0, mask[:, 0] == 0).long()
-    return Batch(frames, sharp.contiguous(), label, torch.zeros(batch, device=bank.device))
+    return Batch(frames, sharp.contiguous(), label, torch.zeros(batch, device=bank.device), _no_veil(frames))
 
 
 def _draw_versions(
@@ -233,7 +260,7 @@ def _draw_shuffled(
     frames = shuffle_versions(versions, order)
     # A flat spot of a pixel-shuffled picture cannot be told, so its label is no more than a hint.
     trust = torch.full((count,), 1.0 if kind == "blob" else 0.25, device=bank.device)
-    return Batch(frames, versions[:, 0], sharp_source(order), trust)
+    return Batch(frames, versions[:, 0], sharp_source(order), trust, _no_veil(frames))
 
 
 def _draw_moved(
@@ -258,7 +285,7 @@ def _draw_moved(
         frames.append(shuffle_versions(torch.unflatten(seen, 1, (sources, 3)), order[:, source : source + 1]))
     stacked = torch.cat(frames, dim=1).clamp(0, 1)
     label = sharp_source(order)
-    return Batch(stacked, _pick(stacked, label), label, torch.ones(count, device=bank.device))
+    return Batch(stacked, _pick(stacked, label), label, torch.ones(count, device=bank.device), _no_veil(stacked))
 
 
 def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) -> Batch:
@@ -272,20 +299,46 @@ def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) ->
     def share(probability: float) -> Tensor:
         return (torch.rand(count, generator=generator, device=device) < probability)[:, None, None, None, None]
 
-    gain = 1 + 0.06 * torch.randn(count, sources, 1, 1, 1, generator=generator, device=device)
-    frames = torch.where(share(recipe.exposure), frames * gain, frames)
+    gain = _draw_gains(recipe, count, sources, frames.shape[-1], generator)
+    frames = frames * gain
     sigma = 0.03 * torch.rand(count, 1, 1, 1, 1, generator=generator, device=device) ** 2
     noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
     frames = torch.where(share(recipe.noise), frames + noise, frames).clamp(0, 1)
-    compressed = round(recipe.jpeg * count)
-    if compressed:
-        # Samples are alike, so the first ones will do; a random choice would compress all and throw away most.
-        quality = 60 + 38 * torch.rand(compressed, generator=generator, device=device)
-        subsample = torch.rand(compressed, generator=generator, device=device) < 0.6
-        each = quality.repeat_interleave(sources), subsample.repeat_interleave(sources)
-        done = compress_jpeg(frames[:compressed].flatten(0, 1), *each)
-        frames = torch.cat([torch.unflatten(done, 0, (compressed, sources)), frames[compressed:]])
-    return Batch(frames, _pick(frames, batch.label), batch.label, batch.label_weight)
+    frames = _compress(frames, round(recipe.jpeg * count), generator)
+    target = _pick(frames, batch.label) * gain.mean(1) / _pick(gain, batch.label)
+    return Batch(frames, target, batch.label, batch.label_weight, batch.veil)
+
+
+def _draw_gains(recipe: ShuffleRecipe, count: int, sources: int, crop: int, generator: torch.Generator) -> Tensor:
+    """Factors (count, n, 1, crop, crop) on the values of each source: flicker, vignettes, light from the side.
+
+    The picture to reach has their mean: what is the same in all sources but for its brightness is then best taken from
+    all of them, and a source that alone has the detail must fit into what the others show.
+    """
+    device = generator.device
+    fields = draw_fields(count, sources, (crop, crop), (64, 128, 256), generator)
+    uneven = (torch.rand(count, generator=generator, device=device) < recipe.exposure)[:, None, None, None]
+    strength = torch.where(uneven, 0.08 * torch.rand(count, 1, 1, 1, generator=generator, device=device), 0.0)
+    stepped = (torch.rand(count, generator=generator, device=device) < 0.5 * recipe.exposure)[:, None, None, None]
+    steps = 0.05 * torch.randn(count, sources, 1, 1, generator=generator, device=device)
+    return (1 + strength * fields + torch.where(stepped, steps, 0.0)).clamp(0.5, 1.5)[:, :, None]
+
+
+def _compress(frames: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """The first `count` samples as JPEG leaves them; samples are alike, and choosing would compress all of them."""
+    if not count:
+        return frames
+    sources, device = frames.shape[1], frames.device
+    quality = 60 + 38 * torch.rand(count, generator=generator, device=device)
+    subsample = torch.rand(count, generator=generator, device=device) < 0.6
+    each = quality.repeat_interleave(sources), subsample.repeat_interleave(sources)
+    done = compress_jpeg(frames[:count].flatten(0, 1), *each)
+    return torch.cat([torch.unflatten(done, 0, (count, sources)), frames[count:]])
+
+
+def _no_veil(frames: Tensor) -> Tensor:
+    count, sources, _, height, width = frames.shape
+    return torch.zeros(count, sources, 4, height // 4, width // 4, device=frames.device)
 
 
 def _pick(frames: Tensor, label: Tensor) -> Tensor:
@@ -301,22 +354,17 @@ def _focus_positions(count: int, sources: int, generator: torch.Generator, *, ji
     return moved.gather(1, shuffle)
 
 
-def _draw_radii(count: int, generator: torch.Generator) -> Tensor:
-    """The largest blur radius of each sample, 1 to 14 pixels, small ones as likely as large ones (log-uniform)."""
-    return torch.exp(torch.rand(count, generator=generator, device=generator.device) * math.log(14.0))
-
-
-def _draw_graded(bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator) -> Batch:
+def _draw_graded(
+    bank: PhotoBank, recipe: ShuffleRecipe, count: int, sources: int, crop: int, generator: torch.Generator
+) -> Batch:
     device = bank.device
-    padded = _draw_crops(bank, count, crop + 2 * MARGIN, generator)
-    sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
-    largest = _draw_radii(count, generator)
+    padded = bank.crop(count, (crop + 2 * WIDE_MARGIN, crop + 2 * WIDE_MARGIN), generator)
+    sharp = padded[..., WIDE_MARGIN:-WIDE_MARGIN, WIDE_MARGIN:-WIDE_MARGIN]
+    # Small radii as likely as large ones.
+    largest = torch.exp(torch.rand(count, generator=generator, device=device) * math.log(LARGEST_RADIUS))
     steps = torch.arange(1, BLUR_STEPS + 1, device=device) / BLUR_STEPS
-    radii = largest[:, None] * steps[None] ** 1.5
-    round_lens = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.6
-    disks = torch.unflatten(disk_kernels(radii.flatten()), 0, radii.shape)
-    bells = torch.unflatten(gaussian_kernels((2 * radii.flatten() + 1).clamp(3, 31)), 0, radii.shape)
-    levels = torch.cat([sharp[:, None], filter_pictures(padded, torch.where(round_lens, disks, bells))], dim=1)
+    softness = 1 + 8 * torch.rand(count, generator=generator, device=device) ** 2
+    levels = torch.cat([sharp[:, None], lens_blur(padded, largest[:, None] * steps[None] ** 2, softness)], dim=1)
     depth = draw_fields(count, 1, (crop, crop), (32, 64, 128), generator)
     low, high = depth.amin((2, 3), keepdim=True), depth.amax((2, 3), keepdim=True)
     depth = (depth - low) / (high - low + 1e-6)
@@ -324,40 +372,25 @@ def _draw_graded(bank: PhotoBank, count: int, sources: int, crop: int, generator
     blur = (depth - focus[:, :, None, None]).abs().clamp(0, 1)
     # The depth of field: what is nearly in focus is exactly sharp.
     field = 0.25 * torch.rand(count, 1, 1, 1, generator=generator, device=device)
-    position = ((blur - field).clamp(min=0) / (1 - field)) ** (1 / 1.5) * BLUR_STEPS
+    position = ((blur - field).clamp(min=0) / (1 - field)) ** 0.5 * BLUR_STEPS
     below = position.floor().long().clamp(0, BLUR_STEPS - 1)
     part = (position - below)[:, :, None]
     frames = shuffle_versions(levels, below) * (1 - part) + shuffle_versions(levels, below + 1) * part
     trust = torch.full((count,), 0.3, device=device)
-    return Batch(frames, sharp.contiguous(), blur.argmin(1), trust)
+    gain = _draw_gains(recipe, count, sources, crop, generator)
+    target = (sharp * gain.mean(1)).clamp(0, 1)
+    return Batch((frames * gain).clamp(0, 1), target, blur.argmin(1), trust, _no_veil(frames))
 
 
-def _draw_layered(bank: PhotoBank, count: int, sources: int, crop: int, generator: torch.Generator) -> Batch:
+def _draw_stacks(
+    bank: PhotoBank, recipe: ShuffleRecipe, count: int, sources: int, crop: int, generator: torch.Generator
+) -> Batch:
+    """Rendered focus stacks; a third of them with frames that are moved, some noisy, some compressed."""
     device = bank.device
-    size = crop + 2 * MARGIN + 2 * MOVE_MARGIN
-    near = _draw_crops(bank, count, size, generator)
-    far = _draw_crops(bank, count, size, generator)
-    # Bright near things over a dark ground are what makes halos visible.
-    darker = 0.3 + 0.7 * torch.rand(count, 1, 1, 1, generator=generator, device=device)
-    far = far * darker
-    field = draw_fields(count, 1, (size, size), (16, 32, 64), generator)
-    slope = functional.avg_pool2d((field[..., 1:] - field[..., :-1]).abs(), 9, stride=1, padding=4)
-    rise = functional.pad(slope, (0, 1, 0, 0), mode="replicate").clamp(min=0.01)
-    # Blobs, or for some samples thin winding strips; about two pixels from transparent to opaque.
-    thin = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.35
-    height = torch.where(thin, 0.25 - field.abs(), field)
-    alpha = (height / (2 * rise) + 0.5).clamp(0, 1)
-    largest = _draw_radii(count, generator)
-    focus = _focus_positions(count, sources, generator, jitter=0.05)
-    near_radii, far_radii = largest[:, None] * focus.abs(), largest[:, None] * (1 - focus).abs()
-    layer = torch.cat([near * alpha, alpha], dim=1)
-    blurred_layer = filter_pictures(layer, _lens_kernels(near_radii))
-    blurred_far = filter_pictures(far, _lens_kernels(far_radii))
-    frames = blurred_layer[:, :, :3] + (1 - blurred_layer[:, :, 3:]) * blurred_far
-    truth = (near * alpha + far * (1 - alpha))[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
+    frames, truth, veil = draw_focus_stacks(bank, count, sources, crop + 2 * MOVE_MARGIN, generator)
     # Each source with the truth as it would see it, so that the better source can be told even when they are moved.
-    seen = torch.cat([frames, truth[:, None].expand_as(frames)], dim=2)
-    moved = count // 2
+    seen = torch.cat([frames, truth[:, None].expand_as(frames), veil], dim=2)
+    moved = count // 3
     inner = slice(MOVE_MARGIN, -MOVE_MARGIN)
     still = seen[moved:, :, :, inner, inner]
     if moved:
@@ -366,10 +399,23 @@ def _draw_layered(bank: PhotoBank, count: int, sources: int, crop: int, generato
             seen[:moved].flatten(0, 1), grid, mode="bicubic", padding_mode="reflection", align_corners=True
         )
         still = torch.cat([torch.unflatten(shaken.clamp(0, 1), 0, (moved, sources)), still])
-    frames, truths = still[:, :, :3], still[:, :, 3:]
-    error = (frames - truths).abs().mean(2)
-    label = functional.avg_pool2d(error, 5, stride=1, padding=2).argmin(1)
-    return Batch(frames, _pick(frames, label), label, torch.full((count,), 0.5, device=device))
+    frames, truths, veil = still.split([3, 3, 4], dim=2)
+    error = functional.avg_pool2d((frames - truths).abs().mean(2), 3, stride=1, padding=1)
+    label = error.argmin(1)
+
+    noisy = (torch.rand(count, generator=generator, device=device) < recipe.noise)[:, None, None, None, None]
+    sigma = 0.03 * torch.rand(count, 1, 1, 1, 1, generator=generator, device=device) ** 2
+    noise = torch.where(noisy, sigma, 0.0) * torch.randn(frames.shape, generator=generator, device=device)
+    gain = _draw_gains(recipe, count, sources, crop, generator)
+    # The noise of the best source stays: aiming without it would teach to average noise, which blurs decisions.
+    target = (_pick(truths + noise, label) * gain.mean(1)).clamp(0, 1)
+    frames = ((frames + noise) * gain).clamp(0, 1)
+    veil = torch.cat([veil[:, :, :1], veil[:, :, 1:] * gain**GAMMA], dim=2)
+    frames = _compress(frames, round(0.3 * count), generator)
+    veil = functional.avg_pool2d(veil.flatten(0, 1), 4)
+    # Which source is in focus is not the question where each is veiled: the picture alone decides.
+    trust = torch.zeros(count, device=device)
+    return Batch(frames.contiguous(), target, label, trust, torch.unflatten(veil, 0, (count, sources)))
 
 
 def _draw_movements(count: int, crop: int, generator: torch.Generator) -> Tensor:
@@ -384,8 +430,3 @@ def _draw_movements(count: int, crop: int, generator: torch.Generator) -> Tensor
         generator=generator,
         device=generator.device,
     )
-
-
-def _lens_kernels(radii: Tensor) -> Tensor:
-    """Disks (count, n, 31, 31) of the `radii` (count, n), none larger than a kernel holds."""
-    return torch.unflatten(disk_kernels(radii.flatten().clamp(max=MARGIN - 0.5)), 0, radii.shape)

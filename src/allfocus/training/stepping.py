@@ -1,7 +1,7 @@
 """One training step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
 
 The networks are small, so on a GPU launching kernels would take longer than running them; one graph per number of
-sources replays drawing the samples, forward, backward and update with one launch.
+sources and levels replays drawing the samples, forward, backward and update with one launch.
 """
 
 import contextlib
@@ -17,6 +17,10 @@ from allfocus.training.losses import network_loss
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
 from allfocus.training.samples import Batch, draw_batch
+
+
+Shape = tuple[int, int]
+"""Sources and levels of a step."""
 
 
 class Stepper:
@@ -44,16 +48,16 @@ class Stepper:
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
         self.average = [parameter.detach().clone() for parameter in self.parameters]
-        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self._graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
 
     def step(self, iteration: int) -> Tensor:
         """Takes the step of one iteration and returns its loss, still on the device."""
         self._set_learning_rate(learning_rate(self.recipe, iteration))
         # Samples follow from seed, process and iteration alone: that is what makes resuming exact.
         chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
-        sources = chooser.choice(self.recipe.shuffle.sources)
+        shape = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
         seed = chooser.getrandbits(62)
-        loss = self._replay(sources, seed) if self.graphed else self._draw_and_update(sources, seed)
+        loss = self._replay(shape, seed) if self.graphed else self._draw_and_update(shape, seed)
         decay = self.recipe.optimizer.average
         if decay > 0:
             # The average follows quickly at first, so that it is not weighed down by the initial weights.
@@ -103,11 +107,12 @@ class Stepper:
             else:
                 group["lr"] = rate
 
-    def _update(self, batch: Batch) -> Tensor:
+    def _update(self, batch: Batch, levels: int) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
         mixed = self.device.type == "cuda" and self.recipe.optimizer.precision == "bfloat16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
-            loss = network_loss(self.network, batch, label_share=self.recipe.optimizer.label_share)
+            share = self.recipe.optimizer.label_share
+            loss = network_loss(self.network, batch, levels=levels, label_share=share)
         torch.autograd.backward(loss)
         if self.world > 1:
             self._share_gradients()
@@ -125,35 +130,37 @@ class Stepper:
             gradient.copy_(part.view_as(gradient))
 
     def _draw(self, sources: int) -> Batch:
-        data = self.recipe.data
+        data, shuffle = self.recipe.data, self.recipe.shuffle
         return draw_batch(
             self.bank,
-            self.recipe.shuffle,
-            batch=data.batch,
+            shuffle,
+            # As many sources in every batch, so that all steps cost about the same.
+            batch=max(1, data.batch * min(shuffle.sources) // sources),
             crop=data.crop,
             sources=sources,
             generator=self.generator,
         )
 
-    def _draw_and_update(self, sources: int, seed: int) -> Tensor:
+    def _draw_and_update(self, shape: Shape, seed: int) -> Tensor:
         self.generator.manual_seed(seed)
-        return self._update(self._draw(sources))
+        sources, levels = shape
+        return self._update(self._draw(sources), levels)
 
-    def _replay(self, sources: int, seed: int) -> Tensor:
-        if sources not in self._graphs:
-            self._graphs[sources] = self._capture(sources)
-        graph, loss = self._graphs[sources]
+    def _replay(self, shape: Shape, seed: int) -> Tensor:
+        if shape not in self._graphs:
+            self._graphs[shape] = self._capture(*shape)
+        graph, loss = self._graphs[shape]
         self.generator.manual_seed(seed)
         graph.replay()
         return loss
 
-    def _capture(self, sources: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _capture(self, sources: int, levels: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                self._update(self._draw(sources))
+                self._update(self._draw(sources), levels)
         torch.cuda.current_stream().wait_stream(side)
         self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
@@ -161,7 +168,7 @@ class Stepper:
         # Graphs run one after the other, so they may share their memory.
         pool = next(iter(self._graphs.values()))[0].pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
-            loss = self._update(self._draw(sources))
+            loss = self._update(self._draw(sources), levels)
         # The warm-up steps were not part of the run.
         self.restore(before)
         return graph, loss

@@ -20,11 +20,10 @@ from torch import Tensor, nn
 
 from allfocus.errors import InputError, OutputError, TrainingError
 from allfocus.network.checkpoint import build_network, load_network, read_tensors, save_network, save_tensors
-from allfocus.training.blurring import MARGIN
 from allfocus.training.photos import PhotoBank, load_photos
 from allfocus.training.recipe import Recipe, learning_rate, recipe_from_dictionary
 from allfocus.training.run_log import RunLog
-from allfocus.training.samples import MOVE_MARGIN
+from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
 from allfocus.training.validation import validate, write_preview
 
@@ -183,7 +182,7 @@ def _load_banks(photos: Path, recipe: Recipe, place: torch.device) -> tuple[Phot
         load_photos,
         photos,
         # What the largest filter and the largest movement need around a crop.
-        smallest_side=data.crop + 2 * MARGIN + 2 * MOVE_MARGIN,
+        smallest_side=data.crop + 2 * margin_around(recipe.shuffle),
         licence_classes=data.licence_classes,
         device=place,
     )

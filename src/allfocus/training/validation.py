@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from allfocus.network.stack_network import StackNetwork, select_pixels
+from allfocus.network.stack_network import StackNetwork, compose
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe
 from allfocus.training.samples import KINDS, Batch, ShuffleRecipe, draw_batch
@@ -22,19 +22,25 @@ def validate(network: nn.Module, bank: PhotoBank, recipe: Recipe) -> dict[str, f
     figures = {}
     for name, shuffle in validation_recipes(recipe.shuffle).items():
         batch = _draw_fixed(bank, shuffle, recipe.log.validation_samples, recipe.data.crop)
-        fused = fuse_batch(network, batch)
+        fused = fuse_batch(network, batch, levels=max(recipe.data.levels))
         error = ((fused - batch.target) ** 2).mean((1, 2, 3))
         # A sample without any error would make the mean infinite; 100 dB is below half a level of 16 bits.
         figures[name] = float((-10 * torch.log10(error.clamp(min=1e-10))).mean())
     return figures
 
 
-def fuse_batch(network: nn.Module, batch: Batch) -> Tensor:
+def fuse_batch(network: nn.Module, batch: Batch, *, levels: int = 1) -> Tensor:
     """Returns the fused pictures (batch, 3, height, width) of either network, without gradients."""
     with torch.no_grad():
-        outputs = [network(frames[None]) for frames in batch.frames]
-    output = torch.cat(outputs)
-    return select_pixels(batch.frames, output) if isinstance(network, StackNetwork) else output
+        if not isinstance(network, StackNetwork):
+            return torch.cat([network(frames[None]) for frames in batch.frames])
+        fused = []
+        for own in batch.frames:
+            picture = None
+            for frames, decision in network.levels(own[None], levels):
+                picture, _ = compose(frames, decision, picture)
+            fused.append(picture)
+        return torch.cat(fused)
 
 
 def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Path) -> None:
@@ -42,7 +48,7 @@ def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Pat
     rows = []
     for shuffle in validation_recipes(recipe.shuffle).values():
         batch = _draw_fixed(bank, shuffle, 1, recipe.data.crop)
-        fused = fuse_batch(network, batch)
+        fused = fuse_batch(network, batch, levels=max(recipe.data.levels))
         rows.append(torch.cat([*batch.frames[0], fused[0], batch.target[0]], dim=2))
     pixels = torch.cat(rows, dim=1).clamp(0, 1).mul(255).round().byte().permute(1, 2, 0).cpu()
     path.parent.mkdir(parents=True, exist_ok=True)
