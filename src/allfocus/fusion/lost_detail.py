@@ -87,6 +87,24 @@ class LostPlace:
     lost: float
     """How much of the detail is missing: 0.5 half of it, 1 all."""
 
+    def window(self, size: tuple[int, int], *, side: int) -> tuple[slice, slice]:
+        """Rows and columns of a window around the place, at least ``side`` pixels a side as far as the picture is.
+
+        Args:
+            size: Height and width of the fused picture.
+            side: In pixels.
+
+        Example:
+            >>> LostPlace(10, 90, 20, 10, frame=0, lost=0.8).window((100, 200), side=40)
+            (slice(60, 100, None), slice(0, 40, None))
+        """
+        spans = []
+        for first, length, whole in ((self.top, self.height, size[0]), (self.left, self.width, size[1])):
+            wanted = min(whole, max(side, length))
+            start = min(max(0, first + length // 2 - wanted // 2), whole - wanted)
+            spans.append(slice(start, start + wanted))
+        return spans[0], spans[1]
+
 
 @dataclass(frozen=True, eq=False)
 class LostDetail:
@@ -205,7 +223,8 @@ def paint_lost_detail(image: NDArray[Any], lost_detail: LostDetail) -> Map:
     """A picture (H, W, 3) in 0..1 to look at: the fused one in grey, and what it lost in a warm colour.
 
     Args:
-        image: The fused picture, (H, W, 3) or (H, W), floating point. A dark one is shown brighter.
+        image: The fused picture, (H, W, 3) or (H, W), floating point, at full scale or reduced. A dark one is shown
+            brighter.
         lost_detail: Of that picture.
 
     Example:
@@ -218,12 +237,18 @@ def paint_lost_detail(image: NDArray[Any], lost_detail: LostDetail) -> Map:
     grey = grey_levels(np.asarray(image, np.float32))
     low, high = _robust_ends(grey)
     if not 0.2 <= high <= 1 or low < 0:
-        grey = (grey - min(low, 0)) / max(high - min(low, 0), float(np.finfo(np.float32).tiny))
-    size = (lost_detail.map.shape[1] * lost_detail.cell, lost_detail.map.shape[0] * lost_detail.cell)
-    opacity = cv2.resize(lost_detail.map, size, interpolation=cv2.INTER_LINEAR)[:height, :width, None]
+        black = min(low, 0.0)
+        grey = (grey - np.float32(black)) / np.float32(max(high - black, float(np.finfo(np.float32).tiny)))
+    cell, (rows, columns) = lost_detail.cell, lost_detail.map.shape
+    whole = (rows, columns) == (-(-height // cell), -(-width // cell))
+    size = (columns * cell, rows * cell) if whole else (width, height)
+    opacity = cv2.resize(lost_detail.map, size, interpolation=cv2.INTER_LINEAR)[:height, :width]
     # Paler than the picture itself, so that the marks stand out.
-    background = np.clip(0.2 + 0.6 * grey, 0, 1)[..., None]
-    return np.asarray(background * (1 - opacity) + np.array(WARM, np.float32) * opacity, np.float32)
+    ground = np.clip(0.2 + 0.6 * grey, 0, 1)
+    painted = np.empty((height, width, 3), np.float32)
+    for channel, value in enumerate(WARM):
+        painted[..., channel] = ground + (np.float32(value) - ground) * opacity
+    return painted
 
 
 class DetailMeter:
