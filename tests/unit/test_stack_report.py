@@ -377,7 +377,7 @@ def test_the_report_shows_the_worst_places_beside_the_frame_that_has_more(dull, 
     place = dull.lost_detail.places[0]
     assert place.frame == 2
     where = f"{place.left + place.width // 2}, {place.top + place.height // 2}"
-    assert f"lost at {where}: fused, around {where}: {place.lost:.0%} lost" in reader.alternatives
+    assert f"lost at {where}: fused, around {where}: {100 * place.lost:.0f} % lost" in reader.alternatives
     assert f"lost at {where}: far.png (frame 3)" in reader.alternatives
     assert "Lost detail map" in reader.alternatives
     text = " ".join(" ".join(reader.text).split())

@@ -52,13 +52,17 @@ RANGE_PERCENTILES = (0.2, 99.8)
 NOISE_PERCENTILE = 25
 """The noise of a band: what the calmest frame has of it, in the calmer places of the picture."""
 ABOVE_NOISE = 3.0
-ABOVE_FINER_NOISE = 2.0
+"""How far detail is above the noise of its band."""
+ABOVE_FINER_NOISE = 1.2
+"""How far what bears it out is above the noise of the finer band; a window averages noise to a fifth or better."""
 ABOVE_CALMEST = 2.0
 """How far the best frame is above the calmest at the same place, or it is noise that grows with brightness."""
 
 BORNE_OUT = 1.4
 """By how much a band may exceed the next finer one in the same window: an ideal edge has a ratio of 1 / 0.7."""
 IDEAL_SUPPORT = 0.7
+LEAD = 1.2
+"""How many times the energy of a frame in a finer band the fused picture must have to count as the sharper one."""
 MASKED = 0.3
 """Detail weaker than this part of the strongest around it in the fused picture passes for its ring or veil."""
 SURROUNDINGS = 9
@@ -383,9 +387,9 @@ class DetailMeter:
         borne_out = energies[-1]
         sharper = np.zeros(borne_out.shape, bool)
         for finer, energy in enumerate(energies):
-            sharper |= _widen(energy) < self._fused_wide[band][finer]
+            sharper |= LEAD * _widen(energy) < self._fused_wide[band][finer]
             if finer < band:
-                sharper |= energy < self._fused[band][finer]
+                sharper |= LEAD * energy < self._fused[band][finer]
                 allowance = np.float32(np.prod(self._allowed[finer:band]) ** 2)
                 borne_out = np.minimum(borne_out, allowance * energy)
         return np.where(sharper, np.float32(0), borne_out)

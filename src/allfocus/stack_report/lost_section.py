@@ -40,9 +40,9 @@ def _sentence(lost: LostDetail) -> str:
     kind = ' class="warning"' if lost.is_worth_a_warning else ""
     return (
         f"<p{kind}>In {_percent(lost.share)} of the picture less than half of the detail is left that some frame "
-        f'shows; in {_percent(lost.erased)} less than a third.</p><p class="quiet">Above {WARNING_SHARE:g} % or '
-        f"{WARNING_ERASED:g} % it is worth a look. Rings around transparent things that are out of focus can be taken "
-        "for detail.</p>"
+        f'shows; in {_percent(lost.erased)} less than a third.</p><p class="quiet">Worth a look above '
+        f"{WARNING_SHARE:g} % of the one or {WARNING_ERASED:g} % of the other. Rings around transparent things that "
+        "are out of focus can be taken for detail.</p>"
     )
 
 
@@ -72,7 +72,7 @@ def _close_up(report: StackReport, frames: Stack, place: LostPlace, gain: np.flo
     window: Window = (rows.start, columns.start, rows.stop - rows.start, columns.stop - columns.start)
     where = f"{place.left + place.width // 2}, {place.top + place.height // 2}"
     pictures = (
-        (f"fused, around {where}: {place.lost:.0%} lost", read_window(report.image, window)),
+        (f"fused, around {where}: {100 * place.lost:.0f} % lost", read_window(report.image, window)),
         (f"{report.names[place.frame]} (frame {place.frame + 1})", read_window(frames[place.frame], window)),
     )
     figures = "".join(
