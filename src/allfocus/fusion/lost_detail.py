@@ -53,8 +53,6 @@ NOISE_PERCENTILE = 25
 """The noise of a band: what the calmest frame has of it, in the calmer places of the picture."""
 ABOVE_NOISE = 3.0
 """How far detail is above the noise of its band."""
-ABOVE_FINER_NOISE = 1.2
-"""How far what bears it out is above the noise of the finer band; a window averages noise to a fifth or better."""
 ABOVE_CALMEST = 2.0
 """How far the best frame is above the calmest at the same place, or it is noise that grows with brightness."""
 
@@ -414,10 +412,7 @@ class DetailMeter:
             found = float(np.sqrt(np.percentile(known, NOISE_PERCENTILE))) if known.size else 0.0
             # Noise does not grow with the scale; what does is part of the picture.
             noise.append(min([found, *noise[-1:]]))
-            floor = max(FAINT * unit if band else FAINT_FINEST * unit, ABOVE_NOISE * noise[-1])
-            if band:
-                floor = max(floor, self._allowed[band - 1] * ABOVE_FINER_NOISE * noise[-2])
-            floors.append(floor)
+            floors.append(max(FAINT * unit if band else FAINT_FINEST * unit, ABOVE_NOISE * noise[-1]))
         return floors
 
     # --- maps -------------------------------------------------------------------------------------------------------

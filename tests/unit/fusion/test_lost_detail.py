@@ -297,3 +297,93 @@ def test_lost_places_are_painted_warm_on_grey():
     assert not warm[:60].any()
     dark = paint_lost_detail(fused / 1000, lost)
     assert dark.mean() > 0.5
+
+
+def test_share_and_erased_are_those_of_the_map():
+    sharp = draw_things()
+    lost = measure_lost_detail(blur(sharp, 3), [sharp, blur(sharp, 3)])
+    assert lost.share == pytest.approx(100 * (lost.map > 0).mean())
+    assert lost.erased == pytest.approx(100 * (lost.map > 2 / 3).mean())
+    assert 0 < lost.erased < lost.share
+    assert lost.map[lost.map > 0].min() > 0.5
+
+
+def test_a_thin_thing_is_marked_narrowly():
+    sharp = np.full((240, 320), 0.8, np.float32)
+    cv2.line(sharp, (40, 60), (280, 180), 0.2, 3, cv2.LINE_AA)
+    soft = blur(sharp, 8)
+    lost = measure_lost_detail(soft, [sharp, soft])
+    marked = np.repeat(np.repeat(lost.map > 0, 2, axis=0), 2, axis=1)
+    column = np.flatnonzero(marked[:, 160])
+    assert 4 <= len(column) <= 24
+    assert abs(column.mean() - 120) < 4
+
+
+def test_detail_is_found_in_a_stack_that_is_soft_throughout():
+    sharp = blur(draw_things(1), 3.5)
+    soft = blur(sharp, 8)
+    fused = sharp.copy()
+    fused[80:160, 100:220] = soft[80:160, 100:220]
+    marked = measure_lost_detail(fused, [sharp, soft]).map > 0
+    assert marked[40:80, 50:110].mean() > 0.35
+
+
+def test_noise_of_many_frames_is_no_lost_detail_nor_is_that_of_bright_things():
+    ground = np.full((128, 128), 0.01, np.float32)
+    ground[40:80, 40:80] = 0.8
+    frames = [ground + np.sqrt(ground) * make_noise(0.05, ground.shape, seed) for seed in range(100)]
+    lost = measure_lost_detail(np.mean(frames, axis=0, dtype=np.float32), frames)
+    assert lost.share < 0.05
+    lost = measure_lost_detail(np.mean(frames[:8], axis=0, dtype=np.float32), frames[:8])
+    assert lost.share < 0.05
+
+
+def test_noise_that_one_frame_lacks_because_it_is_clipped_is_no_lost_detail():
+    ground = np.tile(np.linspace(0.1, 0.9, 320, dtype=np.float32), (240, 1))
+    clipped, noisy = (ground + make_noise(0.08, seed=seed) for seed in (1, 2))
+    clipped[60:140, 100:200] = 1
+    fused = noisy.copy()
+    fused[60:140, 100:200] = 1
+    lost = measure_lost_detail(fused, [clipped, noisy])
+    assert not (lost.map[40:60, 60:90] > 0).any()
+
+
+def test_a_soft_shadow_that_only_a_blurred_frame_shows_is_no_lost_detail():
+    ground = np.full((320, 320), 0.7, np.float32)
+    thing = np.zeros_like(ground)
+    thing[150:190, 150:190] = 0.6
+    shadowed = ground - blur(thing, 12)
+    assert np.abs(shadowed - ground).max() > 0.3
+    assert measure_lost_detail(ground, [ground, shadowed]).share == 0
+
+
+def test_a_frame_that_is_less_sharp_cannot_show_more():
+    """Transparent cells: out of focus they are blots, with edges, and stronger than the fine lines they really are."""
+    sharp = np.full((320, 320), 0.5, np.float32)
+    blots = sharp.copy()
+    for across in range(60, 300, 60):
+        for down in range(60, 300, 60):
+            for shift in range(-9, 10, 3):
+                cv2.line(sharp, (across - 9, down + shift), (across + 9, down + shift), 0.9, 1)
+            cv2.circle(blots, (across, down), 10, 0.1, -1, cv2.LINE_AA)
+    assert measure_lost_detail(sharp, [sharp, blur(blots, 1)]).share == 0
+
+
+def test_a_faint_fringe_beside_a_strong_edge_passes_for_its_ring():
+    sharp = np.full((320, 320), 0.3, np.float32)
+    sharp[:, 160:] = 0.9
+    fringed = sharp.copy()
+    fringed[:, 152:154] += 0.06
+    assert measure_lost_detail(sharp, [sharp, fringed]).share == 0
+    flat = np.full_like(sharp, 0.3)
+    flat[:40, :40] = 0.9
+    alone = flat.copy()
+    alone[:, 152:154] += 0.06
+    assert measure_lost_detail(flat, [flat, alone]).share > 0
+
+
+def test_the_blur_of_what_lies_in_the_rim_is_no_lost_detail():
+    sharp = np.full((240, 320), 0.8, np.float32)
+    sharp[:, :4] = 0.1
+    for sigma in (2, 3, 4, 6):
+        assert measure_lost_detail(sharp, [sharp, blur(sharp, sigma)]).share == 0
