@@ -11,7 +11,7 @@ import pytest
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError, OutputError
 from allfocus.fusion.lost_detail import measure_lost_detail
-from allfocus.html_pages import build_page, line_plot, shrink
+from allfocus.html_pages import build_page, data_address, line_plot, shrink
 from allfocus.images.tiling import FrameSpool
 from allfocus.stack_report import StackReport, build_stack_report, check_report_path, write_stack_report
 from allfocus.stack_report.alignment_section import describe_motion, measure_motion
@@ -379,6 +379,9 @@ def test_the_report_shows_the_worst_places_beside_the_frame_that_has_more(dull, 
     where = f"{place.left + place.width // 2}, {place.top + place.height // 2}"
     assert f"lost at {where}: fused, around {where}: {100 * place.lost:.0f} % lost" in reader.alternatives
     assert f"lost at {where}: far.png (frame 3)" in reader.alternatives
+    rows, columns = place.window(SIZE, side=90)
+    for picture in (dull.image, frames[2]):
+        assert data_address(picture[rows, columns], quality=90) in reader.addresses
     assert "Lost detail map" in reader.alternatives
     text = " ".join(" ".join(reader.text).split())
     assert f"In {dull.lost_detail.share:.2f} % of the picture less than half of the detail is left" in text

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import methods
+from allfocus.fusion import lost_detail, methods
 from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.tiling import FrameSpool
@@ -294,14 +294,23 @@ def test_what_was_lost_is_measured_whatever_holds_the_frames():
         assert fuse(spool, method="average").lost_detail.share == plain.share
 
 
-def test_masks_keep_a_frame_from_counting_where_it_has_no_pixels():
+@pytest.mark.parametrize("method", ["average", "ips"])
+def test_masks_keep_a_frame_from_counting_where_it_has_no_pixels(method, monkeypatch):
     scene = render_scene("desk", frames=4, size=(160, 208))
     whole = np.ones((160, 208), bool)
     half = whole.copy()
     half[:, :104] = False
-    lost = fuse(scene.frames, method="average", valid=[half, half, half, whole]).lost_detail
+    given = []
+    measure = lost_detail.measure_lost_detail
+
+    def remember(image, frames, *, valid):
+        given.extend(mask[:, :] for mask in valid)
+        return measure(image, frames, valid=valid)
+
+    monkeypatch.setattr(lost_detail, "measure_lost_detail", remember)
+    lost = fuse(scene.frames, method=method, valid=[half, half, half, whole]).lost_detail
+    assert [mask.all() for mask in given] == [False, False, False, True]
     assert not lost.map[:, :40].any()
-    assert lost.map[:, 60:].any()
 
 
 def test_lost_detail_is_not_measured_when_nobody_asks():
