@@ -1,3 +1,5 @@
+import tracemalloc
+
 import cv2
 import numpy as np
 import pytest
@@ -222,6 +224,32 @@ def test_a_spool_is_measured_like_frames_in_memory(scene):
     memory = measure_lost_detail(frames[-1], frames, valid=[valid] + [everywhere] * (len(frames) - 1))
     assert spooled.share == memory.share > 0
     assert np.array_equal(spooled.map, memory.map)
+
+
+class Repeated:
+    """A long stack of which no frame stays in memory."""
+
+    def __init__(self, picture, count):
+        self.picture, self.count = picture, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if index >= self.count:
+            raise IndexError
+        return self.picture + np.float32(index / 1000)
+
+
+def test_memory_does_not_grow_with_the_number_of_frames():
+    peaks = []
+    sharp = draw_things()
+    for count in (3, 60):
+        tracemalloc.start()
+        measure_lost_detail(sharp, Repeated(sharp, count))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
 
 
 def test_large_pictures_are_measured_at_half_scale_and_named_in_their_own_pixels():
