@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from allfocus.alignment.stack_alignment import AlignmentResult, StackAlignment, align
     from allfocus.batch.running import fuse_stacks
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
+    from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.methods import FusionResult, fuse, list_methods
     from allfocus.images.image import Image, ImageStack
     from allfocus.images.reading import read_image, read_stack
@@ -39,6 +40,7 @@ __all__ = [
     "Image",
     "ImageStack",
     "InputError",
+    "LostDetail",
     "MissingDependencyError",
     "OutputError",
     "StackAlignment",
@@ -50,6 +52,7 @@ __all__ = [
     "fuse_files",
     "fuse_stacks",
     "list_methods",
+    "measure_lost_detail",
     "read_image",
     "read_recipe",
     "read_stack",
@@ -65,6 +68,7 @@ _MODULES = {
     "FusionResult": "allfocus.fusion.methods",
     "Image": "allfocus.images.image",
     "ImageStack": "allfocus.images.image",
+    "LostDetail": "allfocus.fusion.lost_detail",
     "StackAlignment": "allfocus.alignment.stack_alignment",
     "align": "allfocus.alignment.stack_alignment",
     "evaluate": "allfocus.evaluation.benchmark",
@@ -73,6 +77,7 @@ _MODULES = {
     "fuse_files": "allfocus.pipeline",
     "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
+    "measure_lost_detail": "allfocus.fusion.lost_detail",
     "read_image": "allfocus.images.reading",
     "read_recipe": "allfocus.training.recipe",
     "read_stack": "allfocus.images.reading",

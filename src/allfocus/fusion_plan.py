@@ -31,6 +31,7 @@ class FuseOptions:
     decision_map: AnyPath | None = None
     depth_map: AnyPath | None = None
     confidence_map: AnyPath | None = None
+    check_map: AnyPath | None = None
     slabs: tuple[int, int] | None = None
     report: AnyPath | None = None
     bit_depth: int | None = None
@@ -118,7 +119,7 @@ class FusionPlan:
     def maps(self) -> dict[str, Path]:
         """Where maps and report go, by the name of their option; the preview of the depth lies beside it."""
         found = {}
-        for name in ("decision_map", "depth_map", "confidence_map", "report"):
+        for name in ("decision_map", "depth_map", "confidence_map", "check_map", "report"):
             path = getattr(self.options, name)
             if path is not None:
                 found[name] = Path(path)

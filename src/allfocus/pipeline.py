@@ -26,6 +26,9 @@ from allfocus.version import __version__
 
 __all__ = ["Progress", "StackFusion", "decision_picture", "fuse_files"]
 
+SHOWN_SIDE = 192
+"""Pixels a side of the worst place that is shown; more where the place is larger."""
+
 
 @dataclass(frozen=True)
 class StackFusion(FusionResult):
@@ -46,6 +49,9 @@ class StackFusion(FusionResult):
     asked for. ``depth`` is what the method said, pixel by pixel."""
     covered: NDArray[np.bool_] | None = None
     """Where at least one frame has a pixel, (H, W); None for everywhere."""
+    worst_place: NDArray[np.float32] | None = None
+    """Where most detail is lost, (h, w, 3) or (h, w): on the left the fused picture, on the right the frame that shows
+    more; None unless so much is lost that the notices tell."""
     slabs: tuple[Path, ...] = ()
     """The pictures of the slabs, in order."""
     outputs: dict[str, Path] = field(default_factory=dict)
@@ -67,6 +73,7 @@ def fuse_files(
     decision_map: AnyPath | None = None,
     depth_map: AnyPath | None = None,
     confidence_map: AnyPath | None = None,
+    check_map: AnyPath | None = None,
     slabs: tuple[int, int] | None = None,
     report: AnyPath | None = None,
     bit_depth: int | None = None,
@@ -100,6 +107,7 @@ def fuse_files(
         depth_map: Also write where in the stack each pixel is in focus, smoothed where there is no texture, as 16-bit
             grey: the first frame black. A preview in colours lies beside it, with ``_preview`` in its name.
         confidence_map: Also write how sure the depth is, as grey: a guess black, sure white.
+        check_map: Also write the fused picture in grey with a warm colour where detail is lost that some frame shows.
         slabs: (size, overlap): also fuse every ``size`` neighbouring frames by themselves, for retouching; slabs share
             ``overlap`` frames with the next. They lie beside the output: ``out_slab01_frames001-010.tif`` ...
         report: Also write a page (.html) about frames, alignment, decisions, depth, settings and times.
@@ -136,6 +144,7 @@ def fuse_files(
         decision_map=decision_map,
         depth_map=depth_map,
         confidence_map=confidence_map,
+        check_map=check_map,
         slabs=slabs,
         report=report,
         bit_depth=bit_depth,
@@ -171,6 +180,8 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
         if writing.slabs:
             job.end_step("slabs")
         result = _doubt_borders(_fuse(spool, options, curve, lambda *steps: job.tell("fusing", *steps)), spool)
+        if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
+            job.say(result.lost_detail.warning)
         job.end_step("fusing")
         fusion = StackFusion(
             **{own.name: getattr(result, own.name) for own in dataclasses.fields(FusionResult)},
@@ -180,6 +191,7 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
             seconds=job.seconds,
             smooth_depth=_smooth(result, len(kept)) if options.depth_map or options.report else None,
             covered=_covered(spool),
+            worst_place=_show_worst_place(result, spool),
             slabs=tuple(slab.path for slab in writing.slabs),
             settings={**options.settings(), "linear_light": curve is not None},
         )
@@ -197,10 +209,21 @@ def _new_spool(bit_depth: int) -> FrameSpool:
 
 
 def _fuse(
-    spool: FrameSpool, options: FuseOptions, curve: Curve | None, progress: Callable[[int, int], None] | None = None
+    spool: FrameSpool,
+    options: FuseOptions,
+    curve: Curve | None,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    check: bool = True,
 ) -> FusionResult:
     return fuse(
-        spool, method=options.method, prefer=options.prefer, device=options.device, curve=curve, progress=progress
+        spool,
+        method=options.method,
+        prefer=options.prefer,
+        device=options.device,
+        curve=curve,
+        check=check,
+        progress=progress,
     )
 
 
@@ -210,7 +233,7 @@ def _fuse_slab(slab: Slab, spool: FrameSpool, writing: "_Writing", curve: Curve 
     with _new_spool(depth) as part:
         for index in range(slab.first, slab.last):
             part.append(spool[index][everything], None if masks is None else masks[index][everything])
-        result = _fuse(part, writing.plan.options, curve)
+        result = _fuse(part, writing.plan.options, curve, check=False)
         writing.write_picture(slab.path, result.image, _covered(part), frames=slab.last - slab.first)
 
 
@@ -230,6 +253,16 @@ def _doubt_borders(result: FusionResult, spool: FrameSpool) -> FusionResult:
         share += mask[:, :]
     share /= len(masks)
     return dataclasses.replace(result, confidence=result.confidence * share**2)
+
+
+def _show_worst_place(result: FusionResult, spool: FrameSpool) -> NDArray[np.float32] | None:
+    """The worst place of a result that is worth a warning, beside the frame that shows more."""
+    lost = result.lost_detail
+    if lost is None or not lost.is_worth_a_warning:
+        return None
+    height, width = result.image.shape[:2]
+    area = lost.places[0].window((height, width), side=SHOWN_SIDE)
+    return np.concatenate([result.image[area], spool[lost.places[0].frame][area]], axis=1, dtype=np.float32)
 
 
 def _smooth(result: FusionResult, frames: int) -> NDArray[np.float32] | None:
@@ -283,6 +316,7 @@ class _Writing:
     def write_maps(self, fusion: StackFusion) -> None:
         """Writes the maps that were asked for."""
         from allfocus.fusion.depth import colour_depth
+        from allfocus.fusion.lost_detail import paint_lost_detail
 
         depth, confidence, decision = fusion.smooth_depth, fusion.confidence, fusion.decision
         for name, path in self.plan.maps.items():
@@ -294,6 +328,8 @@ class _Writing:
                 self._write_map(name, path, Image(colour_depth(depth)))
             elif name == "confidence_map" and confidence is not None:
                 self._write_map(name, path, Image(np.clip(confidence, 0, 1)))
+            elif name == "check_map" and fusion.lost_detail is not None:
+                self._write_map(name, path, Image(paint_lost_detail(fusion.image, fusion.lost_detail)))
 
     def write_report(self, fusion: StackFusion, spool: FrameSpool, command: str) -> None:
         """Writes the report; the frames come from the spool."""
@@ -306,6 +342,7 @@ class _Writing:
             decision=fusion.decision,
             depth=fusion.smooth_depth,
             confidence=fusion.confidence,
+            lost_detail=fusion.lost_detail,
             alignment=fusion.alignment,
             settings=fusion.settings,
             command=command,

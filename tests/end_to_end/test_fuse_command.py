@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -198,8 +199,8 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
     report = json.loads(done.stdout)
     assert set(report) == {
         "output", "outputs", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
-        "decision_map", "depth_map", "depth_preview", "confidence_map", "report", "slabs", "linear_light",
-        "transparent", "seconds", "seconds_by_step", "notices",
+        "decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "report", "slabs", "linear_light",
+        "transparent", "lost_detail", "seconds", "seconds_by_step", "notices",
     }  # fmt: skip
     assert report["output"] == str(tmp_path / "o.png")
     assert report["frames"] == [f"frame_{number}.png" for number in range(4)]
@@ -221,7 +222,8 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
 def test_without_alignment_moved_frames_keep_their_size(run_command, tmp_path, moved_folder):
     done = run_command("fuse", moved_folder, "-o", tmp_path / "o.png", "--no-align", "--method", "average", "--json")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert done.stderr.startswith("detail lost in ")  # the mean of frames that do not lie on each other
+    assert done.stderr.count("\n") == 1
     report = json.loads(done.stdout)
     assert (report["width"], report["height"]) == (208, 160)
     assert report["aligned"] is False
@@ -291,7 +293,8 @@ def test_bits_and_quality_are_those_asked_for(run_command, tmp_path, frames):
 
 def everything(folder: Path) -> list[object]:
     """Options that ask for every kind of output."""
-    names = {"--depth-map": "d.png", "--confidence-map": "c.png", "--decision-map": "m.png", "--report": "r.html"}
+    names = {"--depth-map": "d.png", "--confidence-map": "c.png", "--decision-map": "m.png", "--check-map": "k.png"}
+    names["--report"] = "r.html"
     return [word for option, name in names.items() for word in (option, folder / name)] + ["--slab", "2,1"]
 
 
@@ -306,10 +309,33 @@ def test_json_lists_every_file_and_the_terminal_too(run_command, tmp_path, frame
     assert report["slabs"] == [str(work / f"o_slab0{n}_frames00{n}-00{n + 1}.tif") for n in (1, 2)]
     assert report["depth_preview"] == str(work / "d_preview.png")
     assert report["confidence_map"] == str(work / "c.png")
+    assert report["check_map"] == str(work / "k.png")
     assert report["report"] == str(work / "r.html")
     done = run_command("fuse", frames, "-o", work / "o.tif", *everything(work), "--method", "depth-map", "--overwrite")
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()[1:]) == sorted(set(report["outputs"]) - {str(work / "o.tif")})
+
+
+def test_the_command_warns_where_detail_is_lost_and_says_where_to_look(run_command, tmp_path, frames):
+    done = run_command("fuse", frames, "-o", tmp_path / "o.png", "--method", "average", "--no-align")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        r"detail lost in [0-9.]+ % of the picture, most at \d+, \d+: frame [123] shows more there; see --check-map\n",
+        done.stderr,
+    )
+    check = tmp_path / "check.png"
+    done = run_command(
+        "fuse", frames, "-o", tmp_path / "p.png", "--method", "average", "--no-align", "--check-map", check, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith(f"shows more there; see {check}\n")
+    told = json.loads(done.stdout)["lost_detail"]
+    assert told["share"] > 0.3
+    assert sorted(told["bands"]) == ["0", "1", "2"]
+    assert {"left", "top", "width", "height", "frame", "lost"} == set(told["places"][0])
+    assert read_image(check).is_colour
+    done = run_command("fuse", frames, "-o", tmp_path / "q.png", "--method", "laplacian-pyramid", "--no-align")
+    assert done.stderr == ""
 
 
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run_command, tmp_path, frames):

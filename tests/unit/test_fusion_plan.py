@@ -49,12 +49,12 @@ def test_the_names_of_slabs_count_frames_from_one(stack_folder, tmp_path):
 def test_every_output_is_listed_the_picture_first(stack_folder, tmp_path):
     options = FuseOptions(
         decision_map=tmp_path / "m.png", depth_map=tmp_path / "d.tif", confidence_map=tmp_path / "c.png",
-        report=tmp_path / "r.html", slabs=(2, 0),
+        check_map=tmp_path / "k.png", report=tmp_path / "r.html", slabs=(2, 0),
     )  # fmt: skip
     names = [path.name for path in plan_fusion(stack_folder, tmp_path / "o.png", options).outputs(3)]
     assert names[0] == "o.png"
     assert sorted(names[1:]) == [
-        "c.png", "d.tif", "d_preview.tif", "m.png", "o_slab01_frames001-002.png", "o_slab02_frames002-003.png",
+        "c.png", "d.tif", "d_preview.tif", "k.png", "m.png", "o_slab01_frames001-002.png", "o_slab02_frames002-003.png",
         "r.html",
     ]  # fmt: skip
     assert preview_path(tmp_path / "d.tif").name in names
@@ -64,6 +64,7 @@ OUTPUTS = {
     "decision_map": "map.png",
     "depth_map": "map.png",
     "confidence_map": "map.png",
+    "check_map": "map.png",
     "report": "page.html",
 }
 
@@ -119,8 +120,8 @@ def test_what_a_format_a_method_or_the_frames_cannot_do_is_refused(stack_folder,
 def test_the_command_line_is_understood_by_the_command_and_says_the_same():
     options = FuseOptions(
         method="dsift", align=False, crop=False, prefer="near", skip_bad=True, linear_light=False,
-        decision_map="a b/m.png", depth_map=Path("d.png"), confidence_map="c.png", slabs=(8, 3), report="r.html",
-        bit_depth=16, quality=80, compression="lzw", overwrite=True, device="cpu", max_pixels=1000,
+        decision_map="a b/m.png", depth_map=Path("d.png"), confidence_map="c.png", check_map="k.png", slabs=(8, 3),
+        report="r.html", bit_depth=16, quality=80, compression="lzw", overwrite=True, device="cpu", max_pixels=1000,
     )  # fmt: skip
     words = shlex.split(options.command(["shots", "more shots"], "out.tif"))
     assert words[:2] == ["allfocus", "fuse"]

@@ -339,6 +339,48 @@ def test_the_confidence_map_is_white_where_there_is_texture_and_black_where_ther
     assert np.median(written[outside]) > 0.5
 
 
+# Lost detail
+
+
+def test_every_result_says_which_detail_it_lost(desk_files, output):
+    kept = fuse_files(desk_files, output, method="laplacian-pyramid")
+    assert kept.lost_detail.share < 0.1
+    assert kept.worst_place is None
+    assert not any("detail lost" in sentence for sentence in kept.notices)
+    mixed = fuse_files(desk_files, output, method="average", overwrite=True)
+    assert mixed.lost_detail.share > 2
+    assert mixed.lost_detail.warning in mixed.notices
+    assert mixed.lost_detail.map.shape == (SIZE[0] // 2, SIZE[1] // 2)
+
+
+def test_the_worst_place_is_shown_beside_the_frame_that_has_more(desk_files, desk, output):
+    result = fuse_files(desk_files, output, method="average", align=False)
+    place = result.lost_detail.places[0]
+    rows, columns = place.window(SIZE, side=192)
+    left, right = np.split(result.worst_place, 2, axis=1)
+    np.testing.assert_array_equal(left, result.image[rows, columns])
+    np.testing.assert_allclose(right, desk.frames[place.frame][rows, columns], atol=0.5001 / 255)
+
+
+def test_the_check_map_is_warm_where_detail_is_lost_and_grey_elsewhere(tmp_path, desk_files, output):
+    result = fuse_files(desk_files, output, method="average", check_map=tmp_path / "check.png")
+    written = read_image(tmp_path / "check.png").pixels
+    assert written.shape == (*SIZE, 3)
+    lost = np.repeat(np.repeat(result.lost_detail.map, 2, axis=0), 2, axis=1)
+    inside = cv2.erode((lost > 0).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    outside = cv2.dilate((lost > 0).astype(np.uint8), np.ones((5, 5), np.uint8)) == 0
+    warmth = written[..., 0] - written[..., 2]
+    assert warmth[inside].min() > 0.2
+    assert np.abs(warmth[outside]).max() < 0.02
+    assert result.outputs["check_map"] == tmp_path / "check.png"
+
+
+def test_the_border_that_some_frames_lack_is_not_taken_for_lost(tmp_path, moved, output):
+    paths = write_frames(tmp_path / "frames", moved.frames)
+    kept = fuse_files(paths, output, method="laplacian-pyramid", crop=False)
+    assert kept.lost_detail.share < 0.2
+
+
 # Slabs
 
 
@@ -459,8 +501,8 @@ def test_a_format_with_fewer_bits_than_the_frames_is_told(tmp_path, small_stack)
     told = "the frames have 16 bits per channel, JPEG has 8; .tif keeps them all"
     options = {"method": "average", "align": False}
     assert told in fuse_files(paths, tmp_path / "a.jpg", **options).notices
-    assert fuse_files(paths, tmp_path / "a.png", **options).notices == ()
-    assert fuse_files(paths, tmp_path / "b.jpg", bit_depth=8, **options).notices == ()
+    assert told not in fuse_files(paths, tmp_path / "a.png", **options).notices
+    assert told not in fuse_files(paths, tmp_path / "b.jpg", bit_depth=8, **options).notices
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (12, 12), (1, 40)])

@@ -10,7 +10,8 @@ import pytest
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError, OutputError
-from allfocus.html_pages import build_page, line_plot, shrink
+from allfocus.fusion.lost_detail import measure_lost_detail
+from allfocus.html_pages import build_page, data_address, line_plot, shrink
 from allfocus.images.tiling import FrameSpool
 from allfocus.stack_report import StackReport, build_stack_report, check_report_path, write_stack_report
 from allfocus.stack_report.alignment_section import describe_motion, measure_motion
@@ -355,3 +356,46 @@ def test_line_plots_stay_inside_their_frame(values):
     heights = [float(y) for y in re.findall(r'cy="([-\d.]+)"', plot)]
     assert len(heights) == len(values)
     assert all(0 <= y <= 150 for y in heights)
+
+
+# Lost detail
+
+
+@pytest.fixture(scope="module")
+def dull(report, frames):
+    """The report of a picture that shows the last of three frames as a plain grey."""
+    image = report.image.copy()
+    image[:, 80:] = 0.5
+    return replace(report, image=image, lost_detail=measure_lost_detail(image, frames))
+
+
+def test_the_report_shows_the_worst_places_beside_the_frame_that_has_more(dull, frames):
+    page = build_stack_report(dull, frames=frames)
+    reader = read(page)
+    assert '<section id="lost">' in page
+    assert "#lost" in reader.addresses
+    place = dull.lost_detail.places[0]
+    assert place.frame == 2
+    where = f"{place.left + place.width // 2}, {place.top + place.height // 2}"
+    assert f"lost at {where}: fused, around {where}: {100 * place.lost:.0f} % lost" in reader.alternatives
+    assert f"lost at {where}: far.png (frame 3)" in reader.alternatives
+    rows, columns = place.window(SIZE, side=90)
+    for picture in (dull.image, frames[2]):
+        assert data_address(picture[rows, columns], quality=90) in reader.addresses
+    assert "Lost detail map" in reader.alternatives
+    text = " ".join(" ".join(reader.text).split())
+    assert f"In {dull.lost_detail.share:.2f} % of the picture less than half of the detail is left" in text
+
+
+def test_the_report_says_when_nothing_is_lost_and_nothing_when_it_was_not_measured(report, frames):
+    assert "Lost detail" not in build_stack_report(report, frames=frames)
+    kept = replace(report, lost_detail=measure_lost_detail(report.image, frames))
+    page = build_stack_report(kept, frames=frames)
+    assert "wherever a frame shows detail, the fused picture shows it too" in page
+    assert "Lost detail map" not in read(page).alternatives
+
+
+def test_lost_detail_of_another_picture_is_refused(dull, frames):
+    small = replace(dull.lost_detail, map=dull.lost_detail.map[:-1])
+    with pytest.raises(InputError, match="lost detail has a map of shape"):
+        build_stack_report(replace(dull, lost_detail=small), frames=frames)

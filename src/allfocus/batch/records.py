@@ -52,6 +52,10 @@ class StackRecord:
     height: int = 0
     left_out: int = 0
     """Frames that were left out because they are damaged or do not belong."""
+    lost_percent: float | None = None
+    """Percent of the picture in which detail is lost that some frame shows; None if it was not measured."""
+    lost_flag: bool = False
+    """Whether that is worth a look."""
     seconds: float = 0.0
     """Wall time of fusing."""
     processor_seconds: float = 0.0

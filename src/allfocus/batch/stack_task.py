@@ -46,6 +46,8 @@ class FuseSettings:
     """Also write NAME_confidence.png beside each result."""
     decision_maps: bool = False
     """Also write NAME_decision.png beside each result."""
+    check_maps: bool = False
+    """Also write NAME_check.png beside each result."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class StackTask:
         """The maps to write, by the name of the option of ``fuse_files``."""
         return {
             f"{kind}_map": self.target.with_name(f"{Path(self.name).name}_{kind}.png")
-            for kind in ("depth", "confidence", "decision")
+            for kind in ("depth", "confidence", "decision", "check")
             if getattr(self.settings, f"{kind}_maps")
         }
 
@@ -91,6 +93,11 @@ class StackTask:
     def thumbnail(self) -> Path:
         """The small copy for the contact sheet."""
         return thumbnail_path(Path(self.folder), self.name)
+
+    @property
+    def lost_thumbnail(self) -> Path:
+        """The place where most detail is lost, for the contact sheet."""
+        return lost_thumbnail_path(Path(self.folder), self.name)
 
 
 def software_key(method: str) -> str:
@@ -110,6 +117,11 @@ def software_key(method: str) -> str:
 def thumbnail_path(folder: Path, name: str) -> Path:
     """Where the small copy of a stack's result lies."""
     return folder / ".thumbnails" / f"{name}.webp"
+
+
+def lost_thumbnail_path(folder: Path, name: str) -> Path:
+    """Where the picture of the place lies in which most detail of a stack is lost; no stack has a hidden name."""
+    return folder / ".thumbnails" / ".lost" / f"{name}.webp"
 
 
 def fuse_stack(task: StackTask) -> StackRecord:
@@ -146,13 +158,17 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
     states = frame_states(frames, Path(task.root))
     _require_frames(frames, states, record.worker)
     key = content_key(frames, states)
-    for path in (task.target, task.thumbnail):
+    for path in (task.target, task.thumbnail, task.lost_thumbnail):
         path.parent.mkdir(parents=True, exist_ok=True)
     result = fuse_files(frames, task.target, overwrite=True, **_options(task))
     if frame_states(frames, Path(task.root)) != states:
         raise InputError("its frames changed while they were fused; run the batch again")
     height, width = result.image.shape[:2]
     _write_thumbnail(result.image, task.thumbnail)
+    task.lost_thumbnail.unlink(missing_ok=True)
+    if result.worst_place is not None:
+        _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
+    lost = result.lost_detail
     return replace(
         record,
         status=FUSED,
@@ -162,6 +178,8 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
         width=int(width),
         height=int(height),
         left_out=len(result.left_out),
+        lost_percent=None if lost is None else round(lost.share, 4),
+        lost_flag=lost is not None and lost.is_worth_a_warning,
         notices=tuple(_one_line(sentence) for sentence in result.notices),
     )
 
@@ -194,13 +212,13 @@ def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> Non
             )
 
 
-def _write_thumbnail(image: "NDArray[Any]", path: Path) -> None:
+def _write_thumbnail(image: "NDArray[Any]", path: Path, *, side: int = THUMBNAIL_SIDE) -> None:
     # Imported here, as is the pipeline, because the program that only hands out tasks needs no pixels.
     from allfocus.html_pages import in_colour, shrink
     from allfocus.images.image import Image
     from allfocus.images.writing import encode_webp, replace_file, to_integers
 
-    small = Image(in_colour(shrink(image.astype("float32", copy=False), THUMBNAIL_SIDE)))
+    small = Image(in_colour(shrink(image.astype("float32", copy=False), side)))
     replace_file(path, encode_webp(to_integers(small.pixels, 8), small, quality=75), overwrite=True)
 
 

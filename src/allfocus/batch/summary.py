@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allfocus.batch.records import FUSED, StackRecord
-from allfocus.batch.stack_task import thumbnail_path
+from allfocus.batch.stack_task import lost_thumbnail_path, thumbnail_path
 from allfocus.images.writing import replace_file
 
 SUMMARY_NAME = "summary.csv"
@@ -18,6 +18,8 @@ COLUMNS = (
     "output",
     "frames",
     "left_out",
+    "lost_percent",
+    "lost_flag",
     "width",
     "height",
     "seconds",
@@ -30,6 +32,7 @@ COLUMNS = (
 STYLE = """
 .cards figure { margin: 0; } .cards img { width: 100%; height: auto; }
 .failed-stack { border: 1px solid var(--line); border-left: 4px solid #c0392b; border-radius: 5px; }
+.lost { color: #c0392b; }
 .failed-stack { padding: .5rem .8rem; overflow-wrap: anywhere; }
 """
 
@@ -41,6 +44,7 @@ def write_summary(folder: Path, rows: Sequence[StackRecord]) -> Path:
     writer.writerow(COLUMNS)
     for row in rows:
         values = {**vars(row), "frames": len(row.inputs), "notices": "; ".join(row.notices)}
+        values["lost_flag"] = "yes" if row.lost_flag else ""
         writer.writerow([_plain(values[column]) for column in COLUMNS])
     path = folder / SUMMARY_NAME
     _write_if_changed(path, text.getvalue().encode())
@@ -89,17 +93,34 @@ def _card(folder: Path, row: StackRecord) -> str:
 
     name = escape(row.stack)
     thumbnail = thumbnail_path(folder, row.stack)
-    picture = ""
-    if thumbnail.is_file():
-        data = base64.b64encode(thumbnail.read_bytes()).decode("ascii")
-        picture = f'<img loading="lazy" alt="{name}" src="data:image/webp;base64,{data}">'
+    picture = _embed(thumbnail, name)
     size = f"{row.width}&#215;{row.height}, {len(row.inputs)} frames, {row.seconds:.1f} s"
     left_out = f", {row.left_out} left out" if row.left_out else ""
     return (
         f'<figure><button class="frame" type="button" data-label="{name}">{picture}</button>'
         f'<figcaption><a href="{escape(quote(row.output))}">{name}</a><br>'
-        f'<span class="quiet">{size}{left_out}</span></figcaption></figure>'
+        f'<span class="quiet">{size}{left_out}</span>{_lost(folder, row)}</figcaption></figure>'
     )
+
+
+def _lost(folder: Path, row: StackRecord) -> str:
+    """What a stack that is worth a look lost: how much, and the worst place beside the frame that shows more."""
+    from allfocus.html_pages import escape
+
+    if not row.lost_flag:
+        return ""
+    label = f"{escape(row.stack)}: lost detail, the result and the frame that shows more"
+    picture = _embed(lost_thumbnail_path(folder, row.stack), label)
+    button = f'<button class="frame" type="button" data-label="{label}">{picture}</button>' if picture else ""
+    return f'<br><span class="lost">detail lost in {row.lost_percent:.2g} % of the picture</span>{button}'
+
+
+def _embed(thumbnail: Path, label: str) -> str:
+    """A small picture inside the page; empty where there is none."""
+    if not thumbnail.is_file():
+        return ""
+    data = base64.b64encode(thumbnail.read_bytes()).decode("ascii")
+    return f'<img loading="lazy" alt="{label}" src="data:image/webp;base64,{data}">'
 
 
 def _failure(row: StackRecord) -> str:

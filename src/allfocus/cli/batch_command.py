@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ONLY_FOR_STACKS = (
     *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "method", "align", "skip_bad"),
-    *("crop", "linear_light", "depth_maps", "confidence_maps", "decision_maps", "bit_depth", "quality", "max_pixels"),
-    "dry_run",
+    *("crop", "linear_light", "depth_maps", "confidence_maps", "decision_maps", "check_maps", "bit_depth", "quality"),
+    *("max_pixels", "dry_run"),
 )
 """Options that say nothing about planes; given with them, they are a mistake."""
 ROWS = 8
@@ -99,6 +99,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option("--depth-maps", is_flag=True, help="Also write NAME_depth.png for each stack.")
 @click.option("--confidence-maps", is_flag=True, help="Also write NAME_confidence.png for each stack.")
 @click.option("--decision-maps", is_flag=True, help="Also write NAME_decision.png for each stack.")
+@click.option("--check-maps", is_flag=True, help="Also write NAME_check.png: the result, and where detail is lost.")
 @click.option(
     "--bit-depth", type=click.Choice(["8", "16"]), help="Bits per channel of the results; else as the frames."
 )
@@ -241,9 +242,11 @@ def _print_result(result: "BatchResult", *, as_json: bool) -> None:
         counts = {name: len(getattr(result, name)) for name in ("fused", "unchanged", "failed")}
         print_json({"output": result.output, **counts, "stacks": rows})
         return
+    flagged = sum(row.lost_flag for row in result.rows)
+    lost = f", {flagged} with detail lost" if flagged else ""
     click.echo(
-        f"{result.output}: {len(result.fused)} fused, {len(result.unchanged)} unchanged, {len(result.failed)} failed; "
-        "see contact_sheet.html"
+        f"{result.output}: {len(result.fused)} fused, {len(result.unchanged)} unchanged, {len(result.failed)} failed"
+        f"{lost}; see contact_sheet.html"
     )
 
 

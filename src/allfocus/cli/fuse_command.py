@@ -58,6 +58,7 @@ def _file_option(name: str, description: str) -> Callable[[Function], Function]:
 )
 @_file_option("--depth-map", "Also write the depth: 16-bit grey, near is black; and beside it a preview in colours.")
 @_file_option("--confidence-map", "Also write how sure the depth is: a guess is black.")
+@_file_option("--check-map", "Also write the result in grey with a warm colour where detail of some frame is lost.")
 @_file_option("--decision-map", "Also write which frame each pixel came from: the first black, the last white.")
 @click.option(
     "--slab",
@@ -100,7 +101,7 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
     with progress_bar() as progress:
         result = fuse_files(frames, target, progress=progress, **options)
     for sentence in result.notices:
-        print_notice(sentence)
+        print_notice(sentence + _where_to_see(sentence, result))
     seconds = time.perf_counter() - started
     if as_json:
         print_json(_describe(result, seconds))
@@ -112,11 +113,18 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
             click.echo(path)
 
 
+def _where_to_see(sentence: str, result: "StackFusion") -> str:
+    """What is added to the warning about lost detail: the map that shows it, or how to get one."""
+    if result.lost_detail is None or sentence != result.lost_detail.warning:
+        return ""
+    return f"; see {result.outputs.get('check_map', '--check-map')}"
+
+
 def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
     """What ``--json`` prints."""
     alignment = result.alignment
     height, width = result.image.shape[:2]
-    names = ("decision_map", "depth_map", "depth_preview", "confidence_map", "report")
+    names = ("decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "report")
     return {
         "output": result.outputs["picture"],
         "outputs": [*result.outputs.values(), *result.slabs],
@@ -132,6 +140,7 @@ def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
         "confidences": [round(float(value), 4) for value in alignment.confidences] if alignment is not None else [],
         "linear_light": result.settings["linear_light"],
         "transparent": result.covered is not None,
+        "lost_detail": result.lost_detail.to_plain() if result.lost_detail is not None else None,
         "seconds": round(seconds, 3),
         "seconds_by_step": result.seconds,
         "notices": result.notices,

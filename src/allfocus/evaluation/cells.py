@@ -146,7 +146,7 @@ def _fuse_and_save(task: CellTask) -> dict[str, Any]:
     else:
         sources = [read_image(path) for path in task.sample.sources]
         began = time.process_time()
-        fused = fuse([source.pixels for source in sources], method=task.run, device=task.device)
+        fused = fuse([source.pixels for source in sources], method=task.run, device=task.device, check=False)
         seconds = time.process_time() - began
         pixels, bit_depth = fused.image, max(source.bit_depth for source in sources)
         if not np.isfinite(pixels).all():

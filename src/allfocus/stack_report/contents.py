@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError
+from allfocus.fusion.lost_detail import LostDetail
 from allfocus.stack_report.pictures import Stack
 
 
@@ -28,6 +29,8 @@ class StackReport:
     """(H, W), 0 the first frame and 1 the last; None without."""
     confidence: NDArray[np.float32] | None = None
     """(H, W), 0..1, how sure the depth is; None without."""
+    lost_detail: LostDetail | None = None
+    """What some frame shows and the fused picture does not; None if it was not measured."""
     alignment: StackAlignment | None = None
     """How the frames in ``names`` were brought onto one grid; None when alignment was switched off."""
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -59,6 +62,12 @@ def check_contents(report: StackReport, frames: Stack) -> None:
         values = getattr(report, name)
         if values is not None and values.shape != size:
             raise InputError(f"the {name} map has shape {values.shape}, the fused picture {size}; give one of its size")
+    lost = report.lost_detail
+    if lost is not None and lost.map.shape != tuple(-(-length // lost.cell) for length in size):
+        raise InputError(
+            f"lost detail has a map of shape {lost.map.shape} with cells of {lost.cell} pixels, the fused picture "
+            f"{size}; give that of this picture"
+        )
     if report.alignment is not None and len(report.alignment.transforms) != len(report.names):
         raise InputError(
             f"the alignment is of {len(report.alignment.transforms)} frames, the stack has {len(report.names)}; "

@@ -1,4 +1,4 @@
-"""The report of one fused stack: one HTML page with frames, alignment, decisions, depth, differences and times.
+"""The report of one fused stack: one HTML page with frames, alignment, decisions, depth, lost detail and times.
 
 The page needs no other file and no network. It is built while the aligned frames are still at hand::
 
@@ -32,6 +32,7 @@ from allfocus.html_pages import (
 from allfocus.images.writing import check_output, replace_file
 from allfocus.stack_report.alignment_section import alignment_lines, alignment_section
 from allfocus.stack_report.contents import StackReport, check_contents
+from allfocus.stack_report.lost_section import lost_section
 from allfocus.stack_report.pictures import (
     Stack,
     choose_gain,
@@ -128,6 +129,7 @@ def build_stack_report(
     sections = {
         "picture": ("Picture", _picture_section(report, frames, windows, gain)),
         "frames": ("Frames", _frames_section(report, thumbnails, shares)),
+        "lost": ("Lost detail", lost_section(report, frames, gain)),
         "alignment": ("Alignment", alignment_section(report.alignment, report.names)),
         "maps": ("Maps", _maps_section(report, shares)),
         "differences": ("Differences", _differences_section(report, differences)),

@@ -287,7 +287,14 @@ def fuse_alternative(
             spool.append(pixels, valid)
             progress("reading", len(spool), reader.count)
         curve = choose_curve(reader, FuseOptions(method=method), 0)
-        result = fuse(spool, method=method, device=device, curve=curve, progress=lambda *n: progress("fusing", *n))
+        result = fuse(
+            spool,
+            method=method,
+            device=device,
+            curve=curve,
+            check=False,
+            progress=lambda *n: progress("fusing", *n),
+        )
     samples = to_integers(result.image.astype(np.float32, copy=False), working_depth)
     write_layer(Path(layer), samples, white=white)
     progress("tiles", 1, 1)

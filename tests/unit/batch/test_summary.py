@@ -4,10 +4,13 @@ import csv
 
 import pytest
 
-from allfocus.batch.records import FAILED, FUSED, StackRecord
-from allfocus.batch.stack_task import thumbnail_path
+from allfocus.batch.records import FAILED, FUSED, StackRecord, parse_record
+from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, lost_thumbnail_path, thumbnail_path
 from allfocus.batch.summary import write_contact_sheet, write_summary
 from allfocus.cli.batch_command import parse_memory
+from allfocus.images.reading import read_image
+from allfocus.images.writing import write_image
+from allfocus.scenes.rendering import render_scene
 
 ROWS = [
     StackRecord("a/b", FUSED, "a/b.png", (("1", 2, 3),), width=8, height=6, notices=("one", "two")),
@@ -33,6 +36,48 @@ def test_the_page_shows_small_pictures_and_failures_and_lets_no_text_become_code
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "1 of 2 stacks fused, 1 failed" in page
+
+
+def test_stacks_that_lost_detail_are_flagged_with_the_worst_place(tmp_path):
+    rows = [
+        StackRecord("kept", FUSED, "kept.png", lost_percent=0.02),
+        StackRecord("lost", FUSED, "lost.png", lost_percent=0.8412, lost_flag=True),
+        StackRecord("older", FUSED, "older.png"),
+    ]
+    with write_summary(tmp_path, rows).open(newline="") as file:
+        table = [(row["lost_percent"], row["lost_flag"]) for row in csv.DictReader(file)]
+    assert table == [("0.02", ""), ("0.8412", "yes"), ("", "")]
+    for name in ("kept", "lost"):
+        path = lost_thumbnail_path(tmp_path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"RIFF")
+    page = write_contact_sheet(tmp_path, rows, title="Beetles").read_text()
+    assert page.count("detail lost in 0.84 % of the picture") == 1
+    assert page.count("data:image/webp;base64,UklGRg==") == 1
+    assert 'alt="lost: lost detail, the result and the frame that shows more"' in page
+
+
+def test_a_worker_notes_what_was_lost_and_forgets_it_when_it_is_not(tmp_path):
+    scene = render_scene("desk", frames=3, size=(96, 128))
+    frames = tuple(str(write_image(frame, tmp_path / f"{n}.png")) for n, frame in enumerate(scene.frames))
+
+    def run(method):
+        settings = FuseSettings(method=method, align=False, check_maps=True)
+        task = StackTask("desk", frames, str(tmp_path), str(tmp_path / "out"), "desk.png", settings, "key")
+        record = fuse_stack(task)
+        assert record.status == FUSED, record.error
+        assert parse_record(record.to_line()) == record
+        assert task.maps["check_map"].is_file()
+        return record, task.lost_thumbnail
+
+    record, thumbnail = run("average")
+    assert record.lost_flag
+    assert record.lost_percent > 0.3
+    shown = read_image(thumbnail)
+    assert (shown.width, shown.height) == (2 * 128, 96)  # the whole of a small picture, twice
+    record, thumbnail = run("laplacian-pyramid")
+    assert (record.lost_flag, record.lost_percent < 0.3) == (False, True)
+    assert not thumbnail.exists()
 
 
 def test_nothing_is_written_when_nothing_changed(tmp_path):

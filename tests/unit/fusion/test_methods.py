@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import methods
+from allfocus.fusion import lost_detail, methods
 from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
 from allfocus.images.image import Image, ImageStack
+from allfocus.images.tiling import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
 CORE = ["ips", "ips-hard", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average"]
@@ -274,3 +275,43 @@ def test_a_network_that_is_not_there_and_one_that_a_stranger_names_are_refused(o
     assert require_method(str(own_network), prefer="near", maps=True, linear_light=True).selects
     with pytest.raises(InputError, match="unknown method"):
         require_method(str(own_network), listed=True)
+
+
+# Lost detail
+
+
+def test_what_was_lost_is_measured_whatever_holds_the_frames():
+    scene = render_scene("desk", frames=4, size=(160, 208))
+    plain = fuse(scene.frames, method="average").lost_detail
+    assert plain.share > 2
+    levels = [np.rint(frame * 255).astype(np.uint8) for frame in scene.frames]
+    assert fuse(levels, method="average").lost_detail.share == pytest.approx(plain.share, rel=0.1)
+    stack = ImageStack([Image(frame) for frame in scene.frames])
+    assert fuse(stack, method="average").lost_detail.share == plain.share
+    with FrameSpool(bit_depth=32) as spool:
+        for frame in scene.frames:
+            spool.append(frame)
+        assert fuse(spool, method="average").lost_detail.share == plain.share
+
+
+@pytest.mark.parametrize("method", ["average", "ips"])
+def test_masks_keep_a_frame_from_counting_where_it_has_no_pixels(method, monkeypatch):
+    scene = render_scene("desk", frames=4, size=(160, 208))
+    whole = np.ones((160, 208), bool)
+    half = whole.copy()
+    half[:, :104] = False
+    given = []
+    measure = lost_detail.measure_lost_detail
+
+    def remember(image, frames, *, valid):
+        given.extend(mask[:, :] for mask in valid)
+        return measure(image, frames, valid=valid)
+
+    monkeypatch.setattr(lost_detail, "measure_lost_detail", remember)
+    lost = fuse(scene.frames, method=method, valid=[half, half, half, whole]).lost_detail
+    assert [mask.all() for mask in given] == [False, False, False, True]
+    assert not lost.map[:, :40].any()
+
+
+def test_lost_detail_is_not_measured_when_nobody_asks():
+    assert fuse(small_pair(), method="average", check=False).lost_detail is None
