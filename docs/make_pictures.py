@@ -35,7 +35,7 @@ Pixels = NDArray[np.float32]
 FOLDER = Path(__file__).parent / "images"
 GAP = 8
 """Pixels between pictures."""
-METHODS = ("ips", "laplacian-pyramid", "guided-filter", "depth-map")
+METHODS = ("ips", "laplacian-pyramid-energy", "guided-filter", "depth-map")
 """Those that the pages compare."""
 BRIGHTEST = 0.1
 """Difference from the truth that is shown brightest: 10 % of black to white."""

@@ -118,11 +118,19 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "laplacian-pyramid",
-            "largest Laplacian coefficient at each scale",
+            "largest Laplacian coefficient at each scale, as published: 4 levels, each channel alone",
             "Burt, Adelson, IEEE Trans. Communications, 1983",
-            "halos at depth edges; adds up noise",
+            "halos at depth edges; adds up noise; colours of detail may mix",
             decides=False,
             function="laplacian_pyramid:fuse_laplacian_pyramid",
+        ),
+        Method(
+            "laplacian-pyramid-energy",
+            "most Laplacian energy over 3x3 pixels at each of all scales, colours together: better on stacks",
+            "Burt, Kolczynski, ICCV, 1993",
+            "halos at depth edges; adds up noise",
+            decides=False,
+            function="laplacian_pyramid:fuse_laplacian_pyramid_energy",
         ),
         Method(
             "guided-filter",

@@ -12,7 +12,8 @@ from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, li
 from allfocus.images.image import Image, ImageStack
 from allfocus.scenes.rendering import render_scene
 
-CORE = ["ips", "ips-hard", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average"]
+PYRAMIDS = ["laplacian-pyramid", "laplacian-pyramid-energy"]
+CORE = ["ips", "ips-hard", "dsift", "dct-corr", *PYRAMIDS, "guided-filter", "wavelet", "depth-map", "average"]
 PLANNED = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void"]
 RUNNING = [*CORE, "ips-paper"]
 DECIDING = ["ips", "ips-hard", "dsift", "dct-corr", "depth-map"]
