@@ -231,7 +231,7 @@ def draw_depth() -> Pixels:
 def draw_contact_sheet() -> Pixels:
     """All scenes: the frame at each end, the fused picture, who was chosen, and what is wrong with it."""
     rows = []
-    for name in SCENES:
+    for name in (name for name in SCENES if name != "legs"):  # its hairs are thinner than a pixel at this size
         scene = render_scene(name, frames=8, size=(450, 600))
         result = allfocus.fuse(scene.frames)
         best = max(quality_against(frame, scene.truth) for frame in scene.frames)

@@ -14,7 +14,7 @@ def test_the_studio_refuses_floating_point_beyond_0_to_1_and_says_who_takes_it(t
     path = write_image(Image(frame, bit_depth=32), tmp_path / "own.tif")
     target = tmp_path / "thumbnails" / "own.jpg"
     with pytest.raises(
-        InputError, match="run from 0 to 3000; the studio takes 0.*allfocus fuse, which takes any range"
+        InputError, match=r"run from 0 to 3000; the studio takes 0.*allfocus fuse, which takes any range"
     ):
         make_thumbnail(str(path), str(target), max_pixels=10**6, tell=lambda event: None)
     assert not target.exists()
