@@ -33,6 +33,7 @@ METHODS = (
     "dsift",
     "dct-corr",
     "laplacian-pyramid",
+    "laplacian-pyramid-energy",
     "guided-filter",
     "wavelet",
     "depth-map",

@@ -35,7 +35,7 @@ Pixels = NDArray[np.float32]
 FOLDER = Path(__file__).parent / "images"
 GAP = 8
 """Pixels between pictures."""
-METHODS = ("ips", "laplacian-pyramid", "guided-filter", "depth-map")
+METHODS = ("ips", "laplacian-pyramid-energy", "guided-filter", "depth-map")
 """Those that the pages compare."""
 BRIGHTEST = 0.1
 """Difference from the truth that is shown brightest: 10 % of black to white."""
@@ -231,7 +231,7 @@ def draw_depth() -> Pixels:
 def draw_contact_sheet() -> Pixels:
     """All scenes: the frame at each end, the fused picture, who was chosen, and what is wrong with it."""
     rows = []
-    for name in SCENES:
+    for name in (name for name in SCENES if name != "legs"):  # its hairs are thinner than a pixel at this size
         scene = render_scene(name, frames=8, size=(450, 600))
         result = allfocus.fuse(scene.frames)
         best = max(quality_against(frame, scene.truth) for frame in scene.frames)

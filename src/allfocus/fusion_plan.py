@@ -230,6 +230,13 @@ def choose_curve(reader: StackReader, options: FuseOptions, index: int) -> Curve
     if options.linear_light is False or not method.selects:
         return None
     described = reader.describe(index)
+    if not reader.value_range.is_unit:  # a profile tells of 0..1 alone
+        if options.linear_light:
+            raise InputError(
+                f"{reader.names[index]}: its values run beyond 0..1, which no colour profile describes; leave out "
+                "--linear-light"
+            )
+        return None
     curve = find_curve(described.icc_profile, described.exif, channels=reader.channels)
     if curve is None and options.linear_light:
         raise InputError(

@@ -201,7 +201,8 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
         if options.report is not None:
             writing.write_report(fusion, spool, command)
     outputs = {"picture": plan.output, **writing.outputs}
-    return dataclasses.replace(fusion, notices=tuple(job.notices), outputs=outputs)
+    image = reader.value_range.from_unit(fusion.image.astype(np.float32, copy=False))
+    return dataclasses.replace(fusion, image=image, notices=tuple(job.notices), outputs=outputs)
 
 
 def _new_spool(bit_depth: int) -> FrameSpool:
@@ -299,7 +300,15 @@ class _Writing:
                 f"{max(kind.bit_depths)}; .tif keeps them all"
             )
         alpha = None if covered is None else covered.astype(np.float32)
-        picture = self.plan.reader.result_image(pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0])
+        values, own_units = self.plan.reader.value_range, (options.bit_depth or max(kind.bit_depths)) == 32
+        if not (own_units or values.is_unit):
+            self._job.say(
+                f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them scaled: "
+                "the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
+            )
+        picture = self.plan.reader.result_image(
+            pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0], own_units=own_units
+        )
         if path == self.plan.output:
             self._tell()
         data = encode_image(

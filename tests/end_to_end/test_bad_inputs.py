@@ -274,10 +274,8 @@ def test_one_frame_is_no_stack(fuse, frames):
 # --- values that are no brightness ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "words"), [(np.nan, "row 5, column 6 is nan"), (np.inf, "is inf"), (-3.0, "-3"), (4095.0, "0..1")]
-)
-def test_floating_point_values_outside_the_range_are_refused(fuse, tmp_path, value, words):
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "row 5, column 6 is nan"), (np.inf, "is inf")])
+def test_floating_point_values_that_are_not_finite_are_refused(fuse, tmp_path, value, words):
     for name in ("a.tif", "b.tif"):
         values = np.full((96, 128), 0.5, np.float32)
         if name == "b.tif":

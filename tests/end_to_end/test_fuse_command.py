@@ -389,3 +389,20 @@ def test_a_dry_run_finds_what_would_stop_the_run(run_command, tmp_path, frames):
     assert_refused(run_command("fuse", frames, "-o", tmp_path / "o.png", "--dry-run"), "o.png", "exists")
     done = run_command("fuse", frames, "-o", tmp_path / "p.png", "--dry-run", "--method", "averaje")
     assert_refused(done, "averaje", "'average'")
+
+
+def test_floating_point_of_any_range_keeps_its_units_on_the_command_line(run_command, tmp_path, stack_folder):
+    (tmp_path / "own").mkdir()
+    originals = sorted(stack_folder.iterdir())
+    for path in originals:
+        tifffile.imwrite(tmp_path / "own" / f"{path.stem}.tif", read_image(path).pixels * 3000 - 5, photometric="rgb")
+    done = run_command("fuse", tmp_path / "own", "-o", tmp_path / "out.tif", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert not any("scaled" in sentence for sentence in report["notices"])
+    expected = run_command("fuse", stack_folder, "-o", tmp_path / "expected.tif")
+    assert expected.returncode == 0, expected.stderr
+    found = (read_image(tmp_path / "out.tif").pixels + 5) / 3000
+    assert np.abs(found - read_image(tmp_path / "expected.tif").pixels).mean() < 0.002
+    scaled = run_command("fuse", tmp_path / "own", "-o", tmp_path / "out.png")
+    assert "the lowest is black, the highest white" in scaled.stderr

@@ -835,3 +835,73 @@ def test_frames_are_held_on_disk_one_at_a_time(monkeypatch, desk_files, output):
     fuse_files(desk_files, output, align=False)
     assert len(alive) == len(desk_files)
     assert most <= 2
+
+
+# Any range of values
+
+
+def write_own_units(folder: Path, frames: list[NDArray[np.float32]]) -> list[Path]:
+    """The frames in a unit of their own, -5 black and 3000 white, as floating-point TIFF."""
+    folder.mkdir()
+    paths = [folder / f"frame_{number}.tif" for number in range(len(frames))]
+    for path, frame in zip(paths, frames, strict=True):
+        tifffile.imwrite(path, (frame * 3005 - 5).astype(np.float32), photometric="rgb")
+    return paths
+
+
+@pytest.mark.parametrize("method", ["ips", "laplacian-pyramid", "depth-map"])
+def test_floating_point_frames_of_any_range_are_fused_in_their_own_units(tmp_path, desk, method):
+    paths = write_own_units(tmp_path / "own", desk.frames)
+    result = fuse_files(paths, tmp_path / "fused.tif", method=method)
+    written = read_image(tmp_path / "fused.tif")
+    assert written.bit_depth == 32
+    np.testing.assert_array_equal(written.pixels, result.image)
+    assert peak_signal_noise_ratio((result.image + 5) / 3005, desk.truth) > 24
+    expected = fuse([read_image(path).pixels for path in paths], method=method).image
+    # The frames are registered, so files and arrays give the same.
+    assert np.mean(np.abs(result.image - expected) > 0.3) < 0.001
+
+
+def test_moved_frames_report_maps_and_slabs_of_any_range_work(tmp_path, moved):
+    paths = write_own_units(tmp_path / "own", moved.frames)
+    result = fuse_files(
+        paths,
+        tmp_path / "fused.tif",
+        depth_map=tmp_path / "depth.png",
+        report=tmp_path / "report.html",
+        slabs=(2, 1),
+    )
+    assert result.alignment is not None
+    assert not result.alignment.registered
+    for path in (tmp_path / "fused.tif", *result.slabs):
+        pixels = read_image(path).pixels
+        assert pixels.max() > 2000
+        assert pixels.min() < 500
+
+
+def test_an_integer_format_gets_them_scaled_and_says_so(tmp_path, desk):
+    paths = write_own_units(tmp_path / "own", desk.frames)
+    result = fuse_files(paths, tmp_path / "fused.png", method="average")
+    [notice] = [sentence for sentence in result.notices if "run from" in sentence]
+    assert "the lowest is black, the highest white" in notice
+    found = [(frame * 3005 - 5).astype(np.float32) for frame in desk.frames]
+    low, high = min(frame.min() for frame in found), max(frame.max() for frame in found)
+    assert f"from {low:g} to {high:g}" in notice
+    scaled = read_image(tmp_path / "fused.png")
+    assert scaled.bit_depth == 16
+    np.testing.assert_allclose(scaled.pixels, (result.image - low) / (high - low), atol=1e-4)
+    assert result.image.max() > 2000
+
+
+def test_a_profile_says_nothing_about_values_beyond_0_to_1(tmp_path, desk):
+    frames = [frame * np.float32(100) for frame in desk.frames[:2]]
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    paths = [
+        write_image(Image(frame, bit_depth=32, icc_profile=profile), tmp_path / f"{number}.tif")
+        for number, frame in enumerate(frames)
+    ]
+    result = fuse_files(paths, tmp_path / "fused.tif")
+    assert result.settings["linear_light"] is False
+    assert read_image(tmp_path / "fused.tif").icc_profile == profile
+    with pytest.raises(InputError, match=r"beyond 0\.\.1, which no colour profile describes"):
+        fuse_files(paths, tmp_path / "light.tif", linear_light=True)

@@ -18,6 +18,7 @@ from allfocus.alignment.stack_walk import ReadFrame, Walk, read_checked, walk_fr
 from allfocus.alignment.transforms import MODELS, Matrix, corner_motion, motion_of, unit_square
 from allfocus.errors import InputError
 from allfocus.images.image import ImageStack
+from allfocus.images.value_range import range_of_arrays
 
 __all__ = ["AlignmentResult", "ReadFrame", "StackAlignment", "align", "estimate_stack"]
 
@@ -64,8 +65,8 @@ def align(
     (below 64 pixels) or too empty to tell.
 
     Args:
-        frames: Two or more arrays, all (H, W, 3) or all (H, W): uint8, uint16, or float in 0..1; or what
-            ``allfocus.read_stack`` gave, whose alpha is not looked at.
+        frames: Two or more arrays of one type, all (H, W, 3) or all (H, W), of the types and ranges that
+            ``allfocus.fuse`` takes; or what ``allfocus.read_stack`` gave, whose alpha is not looked at.
         model: "translation", "similarity" (shift, rotation and focus breathing), "affine", "homography", or "auto".
         reference: Index of the frame that stays as it is; None takes the middle one.
         match_brightness: Also bring all frames to the brightness and white balance of the reference.
@@ -87,8 +88,11 @@ def align(
     """
     arrays = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
 
+    _check_request(len(arrays), model, reference)
+    values = range_of_arrays(arrays)
+
     def read(index: int) -> NDArray[np.float32]:
-        return _as_float(arrays[index], index)
+        return values.to_unit(arrays[index])
 
     alignment = estimate_stack(
         read,
@@ -108,7 +112,7 @@ def align(
     moved = []
     for index in alignment.kept:
         if alignment.changes(index):
-            whole = _as_type(alignment.apply(index, read(index))[0], arrays[index].dtype)
+            whole = values.from_unit(alignment.apply(index, read(index))[0], arrays[index].dtype)
         else:
             whole = arrays[index]
         moved.append(whole[top:bottom, left:right])
@@ -356,19 +360,3 @@ def _check_request(count: int, model: str, reference: int | None) -> None:
         raise InputError(f"there is no model {model!r}; choose one of auto, {', '.join(MODELS)}")
     if reference is not None and not 0 <= reference < count:
         raise InputError(f"the reference is frame {reference + 1}, but the stack has frames 1 to {count}")
-
-
-def _as_float(array: NDArray[Any], index: int) -> NDArray[np.float32]:
-    if array.dtype in (np.uint8, np.uint16):
-        return array.astype(np.float32) / np.float32(np.iinfo(array.dtype).max)
-    if array.dtype.kind != "f":
-        raise InputError(f"frame {index + 1} holds {array.dtype}; give uint8, uint16 or floating point in 0..1")
-    return array.astype(np.float32, copy=False)
-
-
-def _as_type(frame: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    if dtype.kind == "f":
-        return frame.astype(dtype, copy=False)
-    most = np.iinfo(dtype).max
-    rounded: NDArray[Any] = np.rint(np.clip(frame, 0, 1) * np.float32(most)).astype(dtype)
-    return rounded

@@ -216,9 +216,11 @@ def _write_thumbnail(image: "NDArray[Any]", path: Path, *, side: int = THUMBNAIL
     # Imported here, as is the pipeline, because the program that only hands out tasks needs no pixels.
     from allfocus.html_pages import in_colour, shrink
     from allfocus.images.image import Image
+    from allfocus.images.value_range import range_of_arrays
     from allfocus.images.writing import encode_webp, replace_file, to_integers
 
-    small = Image(in_colour(shrink(image.astype("float32", copy=False), side)))
+    unit = range_of_arrays([image]).to_unit(image)
+    small = Image(in_colour(shrink(unit, side)))
     replace_file(path, encode_webp(to_integers(small.pixels, 8), small, quality=75), overwrite=True)
 
 

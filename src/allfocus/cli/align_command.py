@@ -166,7 +166,7 @@ def write_aligned(
         alpha = aligned_alpha(alignment, index, image.alpha)
         whole = replace(
             image,
-            pixels=pixels[top:bottom, left:right].copy(),
+            pixels=sources.value_range.from_unit(pixels[top:bottom, left:right].copy()),
             alpha=None if alpha is None or (crop and image.alpha is None) else alpha[top:bottom, left:right].copy(),
             path=targets[index],
             page=None,

@@ -3,7 +3,6 @@
 import difflib
 import importlib
 import importlib.resources
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack
 from allfocus.images.tiling import FrameSpool, Mask
 from allfocus.images.transfer import Curve
-from allfocus.images.writing import to_integers
+from allfocus.images.value_range import UNIT, ValueRange, range_of_arrays
 
 if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
@@ -36,7 +35,7 @@ class FusionResult:
     """What fusing a stack gives."""
 
     image: NDArray[Any]
-    """The picture (H, W, 3) or (H, W), in the type of the frames that were given."""
+    """The picture (H, W, 3) or (H, W), in the type and the units of the frames that were given."""
     decision: NDArray[np.int16] | None = None
     """Which frame each pixel came from (H, W), counted from 0, -1 where it is a mixture; None if a method has none."""
     depth: NDArray[np.float32] | None = None
@@ -106,7 +105,7 @@ METHODS: dict[str, Method] = {
             "exactly 2 frames; needs the train extra; slow without a GPU",
             decides=False,
             network="ips-paper",
-            function="learned:fuse_ips_paper",
+            function="paper:fuse_ips_paper",
         ),
         Method(
             "dsift",
@@ -123,11 +122,19 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "laplacian-pyramid",
-            "largest Laplacian coefficient at each scale",
+            "largest Laplacian coefficient at each scale, as published: 4 levels, each channel alone",
             "Burt, Adelson, IEEE Trans. Communications, 1983",
-            "halos at depth edges; adds up noise",
+            "halos at depth edges; adds up noise; colours of detail may mix",
             decides=False,
             function="laplacian_pyramid:fuse_laplacian_pyramid",
+        ),
+        Method(
+            "laplacian-pyramid-energy",
+            "most Laplacian energy over 3x3 pixels at each of all scales, colours together: better on stacks",
+            "Burt, Kolczynski, ICCV, 1993",
+            "halos at depth edges; adds up noise",
+            decides=False,
+            function="laplacian_pyramid:fuse_laplacian_pyramid_energy",
         ),
         Method(
             "guided-filter",
@@ -259,7 +266,9 @@ def fuse(
     """Returns one picture that is sharp wherever one of the frames is.
 
     Args:
-        frames: two or more registered pictures of one size, (H, W, 3) RGB or (H, W); uint8, uint16, or float in 0..1.
+        frames: two or more registered pictures of one size, (H, W, 3) RGB or (H, W), of one type. uint8, uint16 and
+            float within 0..1 are taken as brightness. Float of any other range, int8, int16, int32 and uint32 have a
+            unit of their own, in which the result comes back (:mod:`allfocus.images.value_range` says how exactly).
         method: a name of :func:`list_methods`, or the path of a network of your own (.onnx, from ``allfocus export``).
         prefer: ``near`` or ``far``: which end of the stack (its first frame is near) wins where frames conflict; only
             for the method ips.
@@ -286,16 +295,18 @@ def fuse(
     chosen = require_method(method, device=device, prefer=prefer, linear_light=curve is not None)
     module, _, name = chosen.function.partition(":")
     function = getattr(importlib.import_module(f"allfocus.fusion.{module}"), name)
-    options: dict[str, Any] = {**chosen.options, **({"device": device} if module == "learned" else {})}
+    options: dict[str, Any] = {**chosen.options, **({"device": device} if module in ("learned", "paper") else {})}
     if progress is not None:
         progress(0, 1)
-    pictures, dtype = _prepare(frames, whole=not chosen.selects)
+    pictures, values, dtype = _prepare(frames, valid, whole=not chosen.selects)
     masks = _masks(frames, valid, pictures)
     if masks is not None and not isinstance(pictures, FrameSpool):
         pictures = fill_invalid(pictures, masks)
     if chosen.selects:
         options |= {"progress": progress, "prefer": prefer, "valid": masks, "curve": curve}
-        return _result(dtype, frames, pictures, masks, *function(pictures, **options), check=check)
+        image, *maps = function(pictures, **options)
+        result = FusionResult(values.from_unit(image, dtype), *maps)
+        return _checked(result, image, frames, pictures, masks) if check else result
     whole = cast(list[NDArray[np.float32]], pictures)
     image, decision, *_ = function(whole, **options)
     if decision is not None and masks is not None:
@@ -304,21 +315,18 @@ def fuse(
     if progress is not None:
         progress(1, 1)
     depth = _depth(decision, len(pictures))
-    return _result(dtype, frames, pictures, masks, image, decision, depth, confidence, check=check)
+    result = FusionResult(values.from_unit(image, dtype), decision, depth, confidence)
+    return _checked(result, image, frames, pictures, masks) if check else result
 
 
-def _result(
-    dtype: np.dtype[Any],
+def _checked(
+    result: FusionResult,
+    image: NDArray[np.float32],
     frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool,
     pictures: Sequence[NDArray[np.float32]] | FrameSpool,
     masks: Sequence[Mask] | None,
-    image: NDArray[np.float32],
-    *maps: Any,
-    check: bool,
 ) -> FusionResult:
-    result = FusionResult(_to_type(image, dtype), *maps)
-    if not check:
-        return result
+    """The result with the detail that it lost; `image` and `pictures` in the same values."""
     # Loaded here, because a list of methods needs no OpenCV.
     from allfocus.fusion.lost_detail import measure_lost_detail
 
@@ -344,37 +352,24 @@ def _masks(
 
 
 def _prepare(
-    frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool, *, whole: bool
-) -> tuple[list[NDArray[np.float32]] | FrameSpool, np.dtype[Any]]:
-    """Returns the frames as the methods want them, and the type in which the result is given back."""
+    frames: Sequence[NDArray[Any]] | ImageStack | FrameSpool,
+    valid: Sequence[NDArray[np.bool_]] | None,
+    *,
+    whole: bool,
+) -> tuple[list[NDArray[np.float32]] | FrameSpool, ValueRange, np.dtype[Any]]:
+    """Returns the frames in 0..1 as the methods want them, and the range and type in which the result is given back."""
     if isinstance(frames, FrameSpool):
         everything = (slice(None), slice(None))
-        return ([frame[everything] for frame in frames] if whole else frames), np.dtype(np.float32)
+        return ([frame[everything] for frame in frames] if whole else frames), UNIT, np.dtype(np.float32)
     given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
     if not given:
         raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
-    for number, frame in enumerate(given, start=1):
-        if frame.dtype != given[0].dtype and not (frame.dtype.kind == given[0].dtype.kind == "f"):
-            raise InputError(f"frame {number} holds {frame.dtype} but frame 1 holds {given[0].dtype}; give one type")
-    return [_to_float(frame, number) for number, frame in enumerate(given, start=1)], given[0].dtype
-
-
-def _to_float(frame: NDArray[Any], number: int) -> NDArray[np.float32]:
-    if frame.dtype in (np.uint8, np.uint16):
-        return frame.astype(np.float32) / np.float32(np.iinfo(frame.dtype).max)
-    if not np.issubdtype(frame.dtype, np.floating):
-        raise InputError(f"frame {number} holds {frame.dtype}; give uint8, uint16, or floating point in 0..1")
-    # A little beyond 0..1 is what resampling leaves; 0..255 in floating point is a mistake.
-    low, high = (float(frame.min()), float(frame.max())) if frame.size else (0.0, 0.0)
-    if math.isfinite(low + high) and (low < -0.5 or high > 1.5):
-        raise InputError(f"frame {number} holds values from {low:g} to {high:g}; floating point must be in 0..1")
-    return frame.astype(np.float32, copy=False)
-
-
-def _to_type(image: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    if np.issubdtype(dtype, np.floating):
-        return image.astype(dtype, copy=False)
-    return to_integers(image, 8 * dtype.itemsize)
+    if valid is None and isinstance(frames, ImageStack):
+        seen: Sequence[NDArray[np.bool_] | None] | None = [image.valid for image in frames]
+    else:
+        seen = None if valid is None else [np.asarray(mask, bool) for mask in valid]
+    values = range_of_arrays(given, seen)
+    return [values.to_unit(frame) for frame in given], values, given[0].dtype
 
 
 def _depth(decision: NDArray[np.int16] | None, frames: int) -> NDArray[np.float32] | None:

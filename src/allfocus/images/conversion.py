@@ -11,21 +11,24 @@ from allfocus.images.colour_profile import profile_of_exif
 from allfocus.images.decoded import DecodedPicture
 from allfocus.images.exif import mark_as_upright, read_orientation
 from allfocus.images.image import Image
+from allfocus.images.value_range import extremes_of
 
 
 def image_of(decoded: DecodedPicture, path: Path) -> Image:
-    """The picture that samples stand for: float32 in 0..1, upright, alpha apart, with the metadata of the file.
+    """The picture that samples stand for: float32, upright, alpha apart, with the metadata of the file.
+
+    Integers become 0..1; floating point is taken as it is, whatever its range.
 
     Args:
         decoded: What a decoder gave.
         path: The file, for the name of the picture.
 
     Raises:
-        InputError: the samples are of a type or range that stands for no brightness.
+        InputError: the samples are of a type that stands for no brightness, or not finite.
     """
     orientation = read_orientation(decoded.exif) if decoded.orientation is None else decoded.orientation
-    pixels, bit_depth = _to_unit_range(decoded.samples, decoded.white)
-    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied)
+    pixels, bit_depth = _to_pixels(decoded.samples, decoded.white)
+    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied, white=None if bit_depth == 32 else 1.0)
     resolution = decoded.resolution
     if resolution and orientation >= 5:
         resolution = (resolution[1], resolution[0])
@@ -43,7 +46,7 @@ def image_of(decoded: DecodedPicture, path: Path) -> Image:
 
 
 def _split_alpha(
-    values: NDArray[np.float32], *, premultiplied: bool
+    values: NDArray[np.float32], *, premultiplied: bool, white: float | None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
     channels = 1 if values.ndim == 2 else values.shape[2]
     if channels in (1, 3):
@@ -53,38 +56,42 @@ def _split_alpha(
     colour, alpha = values[:, :, : channels - 1], values[:, :, channels - 1]
     if bool((alpha == 1).all()):
         return (colour[:, :, 0] if channels == 2 else colour), None
+    low, high = extremes_of(alpha)
+    if low < 0 or high > 1:
+        raise InputError(f"its alpha runs from {low:g} to {high:g}; scale it to 0..1, or leave it out")
     if premultiplied:
-        colour = np.clip(colour / np.where(alpha > 0, alpha, 1)[:, :, None], 0, 1)
+        colour = np.asarray(colour / np.where(alpha > 0, alpha, 1)[:, :, None], np.float32)
+        if white is not None:  # rounding can lift a colour above its alpha, and so above white
+            colour = np.clip(colour, 0, white)
     return (colour[:, :, 0] if channels == 2 else colour), alpha
 
 
-def _to_unit_range(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.float32], int]:
+def _to_pixels(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.float32], int]:
+    """Integers in 0..1 and floating point as it is, with the bit depth that stands for it."""
     if samples.dtype in (np.uint8, np.uint16):
         bit_depth = samples.dtype.itemsize * 8
         # In one pass, so that a large picture is not held three times.
         scaled: NDArray[np.float32] = np.divide(samples, np.float32(white or 2**bit_depth - 1), dtype=np.float32)
         return scaled, bit_depth
     if samples.dtype.kind == "f":
-        _require_unit_range(samples)
+        _require_finite(samples)
         return samples.astype(np.float32), 32
     raise InputError(f"its samples are {samples.dtype}; 8 and 16 bits without sign and floating point can be read")
 
 
-def _require_unit_range(samples: NDArray[Any]) -> None:
-    low, high = float(np.min(samples)), float(np.max(samples))
-    if low >= 0 and high <= 1:
+def _require_finite(samples: NDArray[Any]) -> None:
+    low, high = extremes_of(samples)
+    most = float(np.finfo(np.float32).max)
+    if -most <= low and high <= most:
         return
     finite = np.isfinite(samples)
-    if not finite.all():
-        place = tuple(int(axis) for axis in np.argwhere(~finite)[0])
-        channel = f", channel {place[2]}" if len(place) > 2 else ""
-        raise InputError(
-            f"the value at row {place[0]}, column {place[1]}{channel} is {samples[place]}; "
-            f"replace the {int((~finite).sum())} values that are not finite"
-        )
+    if finite.all():
+        raise InputError(f"its values run from {low:g} to {high:g}, beyond what 32 bits hold; scale them down")
+    place = tuple(int(axis) for axis in np.argwhere(~finite)[0])
+    channel = f", channel {place[2]}" if len(place) > 2 else ""
     raise InputError(
-        f"its floating point values run from {low:g} to {high:g}; "
-        "scale all frames to 0..1 by the same factor, or save them with 16 bits"
+        f"the value at row {place[0]}, column {place[1]}{channel} is {samples[place]}; "
+        f"replace the {int((~finite).sum())} values that are not finite"
     )
 
 

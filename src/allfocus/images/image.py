@@ -1,8 +1,9 @@
 """A picture in memory, and a stack of them.
 
 Inside the library a picture is float32 RGB ``(H, W, 3)`` or one channel ``(H, W)`` in 0..1, in the file's own transfer
-curve. What the file said besides (alpha, bit depth, colour profile, EXIF, resolution) travels with it so that it can
-be written again.
+curve. Only the picture of a floating-point file has the range that the file has; the frames of a stack are brought to
+0..1 by one range (:mod:`allfocus.images.value_range`) when they are read for fusion. What the file said besides (alpha,
+bit depth, colour profile, EXIF, resolution) travels with it so that it can be written again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ class Image:
     """
 
     pixels: NDArray[np.float32]
-    """``(H, W, 3)`` RGB or ``(H, W)`` grey, 0..1."""
+    """``(H, W, 3)`` RGB or ``(H, W)`` grey, 0..1; in the units of the file if that is floating point."""
 
     bit_depth: int = 8
     """Bits per channel in the file: 8, 16, or 32 for floating point."""

@@ -7,6 +7,7 @@ first, so that a frame that does not fit is found before any pixel is decoded, a
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -20,6 +21,7 @@ from allfocus.images.decoded import Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
 from allfocus.images.frame_files import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
+from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
 
 __all__ = [
     "MAX_PIXELS",
@@ -81,10 +83,12 @@ class FrameFile:
 
 
 def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
-    """One picture as float32 in 0..1, upright, with its alpha, bit depth, colour profile, EXIF and resolution.
+    """One picture as float32, upright, with its alpha, bit depth, colour profile, EXIF and resolution.
+
+    Values are in 0..1, except those of a floating-point TIFF, which are as the file has them, whatever their range.
 
     The format is recognised by the content of the file, not by its name: JPEG, PNG and TIFF with 8 or 16 bits, TIFF
-    with floating point values in 0..1, WebP, BMP; camera RAW with the extra ``raw``, HEIF with pillow-heif. EXIF
+    with floating point values, WebP, BMP; camera RAW with the extra ``raw``, HEIF with pillow-heif. EXIF
     orientation is applied, and marked as applied.
 
     Args:
@@ -148,6 +152,7 @@ class StackReader:
         self._max_pixels = max_pixels
         self._kept: tuple[int, Image] | None = None
         self._first: tuple[int, Image] | None = None
+        self._values: ValueRange | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -180,8 +185,36 @@ class StackReader:
         """The largest bit depth in the stack, so that nothing is lost when the result is written."""
         return max(frame.header.bit_depth for frame in self.frames)
 
+    @property
+    def value_range(self) -> ValueRange:
+        """What 0 and 1 of the frames stand for: one range for the whole stack.
+
+        A stack of floating-point files is decoded for it once, the first time that it is asked for or a frame is read.
+
+        Raises:
+            InputError: some frames are integers, and others floating point beyond 0..1: they have no common unit.
+        """
+        if self._values is None:
+            self._values = UNIT if self.bit_depth < 32 else self._find_range()
+        return self._values
+
+    def _find_range(self) -> ValueRange:
+        extremes = {}
+        for index, frame in enumerate(self.frames):
+            with suppress(InputError):  # a damaged frame is an error when it is read, or left out
+                image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
+                extremes[index] = extremes_of(image.pixels, image.valid)
+        values = common_range(extremes.values()) if extremes else UNIT
+        other = next((frame.name for frame in self.frames if frame.header.bit_depth < 32), None)
+        if other is not None and not values.is_unit:
+            raise InputError(
+                f"the floating-point frames run from {values.low:g} to {values.high:g}, but {other} holds integers; "
+                "save all frames in one type"
+            )
+        return values
+
     def read(self, index: int) -> Image:
-        """One frame, decoded now.
+        """One frame in 0..1 (see :attr:`value_range`), decoded now.
 
         Args:
             index: From 0.
@@ -193,8 +226,11 @@ class StackReader:
             return self._kept[1]
         self._kept = None  # two frames are never held at once
         frame = self.frames[index]
+        values = self.value_range
         image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
         _require_promise(frame, image)
+        if not values.is_unit:
+            image = replace(image, pixels=values.to_unit(image.pixels))
         self._kept = (index, image)
         # Not always frame 0: that one may be damaged and left out.
         if self._first is None or index < self._first[0]:
@@ -219,7 +255,12 @@ class StackReader:
         self._kept = None
 
     def result_image(
-        self, pixels: NDArray[np.float32], *, alpha: NDArray[np.float32] | None = None, frame: int = 0
+        self,
+        pixels: NDArray[np.float32],
+        *,
+        alpha: NDArray[np.float32] | None = None,
+        frame: int = 0,
+        own_units: bool = True,
     ) -> Image:
         """A picture made from the stack, with the metadata of one frame and the largest bit depth.
 
@@ -227,8 +268,11 @@ class StackReader:
             pixels: ``(H, W, 3)`` or ``(H, W)``, 0..1, of any size.
             alpha: ``(H, W)`` in 0..1, or None when it is opaque everywhere.
             frame: Index of the frame whose metadata it gets.
+            own_units: Bring the pixels back to the values of the files; otherwise they stay in 0..1.
         """
         described = self.describe(frame)
+        if own_units:
+            pixels = self.value_range.from_unit(pixels)
         return replace(described, pixels=pixels, alpha=alpha, bit_depth=self.bit_depth, path=None, page=None)
 
 
@@ -333,7 +377,9 @@ def read_stack(
     """
     reader = open_stack(paths, max_pixels=max_pixels)
     images: list[Image] = []
-    for image in reader:
+    for frame in reader.frames:
+        image = read_image(frame.path, page=frame.page, max_pixels=max_pixels)
+        _require_promise(frame, image)
         images.append(image)
         if progress:
             progress(len(images), reader.count)

@@ -13,6 +13,7 @@ from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, en
 from allfocus.images.exif import add_history
 from allfocus.images.image import Image
 from allfocus.images.placing import LONGEST_NAME, replace_file
+from allfocus.images.value_range import extremes_of
 
 __all__ = [
     "ENCODERS",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 ROWS_AT_ONCE = 256
+OVERSHOOT = 0.5
+"""How far beyond 0..1 values are clipped as a rest of resampling; farther ones are another range."""
 
 
 def write_image(
@@ -45,8 +48,9 @@ def write_image(
     The file gets its name only when all of it is on the disk, so it appears whole or not at all.
 
     Args:
-        image: An Image, or an array ``(H, W)`` or ``(H, W, 3)``: float in 0..1 (values outside are clipped), uint8 or
-            uint16.
+        image: An Image, or an array ``(H, W)`` or ``(H, W, 3)``: float, uint8 or uint16. Integer formats hold float in
+            0..1; what resampling leaves a little outside is clipped, other ranges are refused. Floating-point TIFF
+            holds any range.
         path: Where to; the ending gives the format: .png, .tif, .tiff, .jpg, .jpeg or .webp.
         bit_depth: 8 or 16 (TIFF also 32, floating point); None keeps that of the picture as far as the format can:
             JPEG and WebP have 8 bits, PNG has 16 at most.
@@ -108,6 +112,8 @@ def encode_image(
     if history is not None:
         size = {"width": picture.width, "height": picture.height}
         picture = replace(picture, exif=add_history(picture.exif, software=software, history=history, **size))
+    if bit_depth < 32:
+        _require_unit_range(path, kind, picture.pixels, bit_depth)
     samples = _file_samples(picture, bit_depth, with_alpha=kind.has_alpha)
     return kind.encode(samples, picture, quality, compression)
 
@@ -135,6 +141,16 @@ def _check_bit_depth(path: Path, kind: Encoder, bit_depth: int | None) -> None:
         depths = " or ".join(map(str, kind.bit_depths))
         able = ".png or .tif" if bit_depth == 16 else ".tif"
         raise OutputError(f"{path}: {kind.name} has {depths} bits per channel, not {bit_depth}; choose {able}")
+
+
+def _require_unit_range(path: Path, kind: Encoder, pixels: NDArray[np.float32], bit_depth: int) -> None:
+    """Raise OutputError for values that integers cannot hold, with room for what resampling leaves beyond 0..1."""
+    low, high = extremes_of(pixels)
+    if low < -OVERSHOOT or high > 1 + OVERSHOOT:
+        raise OutputError(
+            f"{path}: the values run from {low:g} to {high:g}, {kind.name} with {bit_depth} bits holds 0..1; "
+            "scale them first, or choose .tif with 32 bits, which keeps them as they are"
+        )
 
 
 def _file_samples(picture: Image, bit_depth: int, *, with_alpha: bool) -> Samples:
@@ -184,15 +200,14 @@ def check_output(
 
 
 def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> Samples:
-    """The samples a file stores: 0..1 scaled, rounded to the nearest and clipped; 32 keeps floating point.
+    """The samples a file stores: 0..1 scaled, rounded to the nearest and clipped; 32 keeps floating point as it is.
 
     Example:
         >>> to_integers(np.array([[0.0, 0.5, 1.5]], np.float32), 8)
         array([[  0, 128, 255]], dtype=uint8)
     """
     if bit_depth == 32:
-        clipped: Samples = np.clip(pixels, 0, 1)
-        return clipped
+        return pixels
     largest, kind = (255, np.uint8) if bit_depth == 8 else (65535, np.uint16)
     rounded: Samples = np.empty(pixels.shape, kind)
     for start in range(0, pixels.shape[0], ROWS_AT_ONCE):  # not all at once: the steps between would take the most room

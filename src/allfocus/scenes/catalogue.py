@@ -9,6 +9,7 @@ from allfocus.scenes.flat import build_flat
 from allfocus.scenes.foliage import build_foliage
 from allfocus.scenes.insect import build_insect
 from allfocus.scenes.layers import Layer, Stage
+from allfocus.scenes.legs import build_legs
 from allfocus.scenes.slope import build_slope
 
 
@@ -35,6 +36,7 @@ _ALL = (
     SceneDescription("slope", "one surface that recedes smoothly, nothing hides anything", 0.020, build_slope),
     SceneDescription("foliage", "bright leaves before dark bark: halos around near things", 0.022, build_foliage),
     SceneDescription("flat", "large areas without texture, where nothing tells focus", 0.022, build_flat),
+    SceneDescription("legs", "thin legs and hairs over bright even ground, blurred to nothing", 0.0333, build_legs),
 )
 
 SCENES: dict[str, SceneDescription] = {scene.name: scene for scene in _ALL}

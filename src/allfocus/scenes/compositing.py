@@ -87,8 +87,28 @@ def visible_distance(layers: Sequence[Layer], stage: Stage) -> NDArray[np.float3
         height, width = layer.light.shape[:2]
         view = distance[layer.top : layer.top + height, layer.left : layer.left + width]
         np.copyto(view, layer.distance, where=layer.light[..., 3] >= 0.5)
+    return _inside(distance, stage)
+
+
+def visible_thin_things(layers: Sequence[Layer], stage: Stage) -> NDArray[np.bool_]:
+    """Return where layers that are marked as thin make up a quarter or more of what is seen, (H, W).
+
+    A quarter, because a hair one pixel wide that runs between two columns covers half of both at most.
+    """
+    share = np.zeros(stage.shape, dtype=np.float32)
+    for layer in layers:
+        height, width = layer.light.shape[:2]
+        view = share[layer.top : layer.top + height, layer.left : layer.left + width]
+        view *= 1 - layer.light[..., 3]
+        if layer.thin:
+            view += layer.light[..., 3]
+    return _inside(share, stage) >= 0.25
+
+
+def _inside(canvas: NDArray[np.float32], stage: Stage) -> NDArray[np.float32]:
+    """Return the picture within the margin of a canvas."""
     inside = slice(stage.margin, stage.margin + stage.height), slice(stage.margin, stage.margin + stage.width)
-    return distance[inside].copy()
+    return canvas[inside].copy()
 
 
 def distance_range(layers: Sequence[Layer], stage: Stage) -> tuple[float, float]:

@@ -30,6 +30,8 @@ class Layer:
     """Column of the canvas on which the layer begins."""
     distance: float | NDArray[np.float32]
     """Distance from the lens: one number, or (h, w) for a surface that recedes smoothly."""
+    thin: bool = False
+    """True for legs and hairs, which blur to nothing: the truth's mask of thin things shows them."""
 
     @property
     def nearest(self) -> float:
@@ -114,10 +116,15 @@ class Stage:
         height, width = sprite.alpha.shape
         top = round(y * self.height - anchor * height) + self.margin
         left = round(x * self.width - 0.5 * width) + self.margin
+        return self.put(sprite, top=top, left=left, distance=distance)
+
+    def put(self, sprite: Sprite, *, top: int, left: int, distance: float, thin: bool = False) -> Layer:
+        """Return a layer with the sprite's corner at a row and column of the canvas; parts outside are cut off."""
+        height, width = sprite.alpha.shape
         rows = slice(max(0, -top), max(0, min(height, self.shape[0] - top)))
         columns = slice(max(0, -left), max(0, min(width, self.shape[1] - left)))
         cut = Sprite(sprite.colour[rows, columns], sprite.alpha[rows, columns])
-        return Layer(_premultiplied(cut), max(0, top), max(0, left), distance)
+        return Layer(_premultiplied(cut), max(0, top), max(0, left), distance, thin)
 
 
 def _premultiplied(sprite: Sprite) -> NDArray[np.float32]:

@@ -8,14 +8,20 @@ does in a photo. Light is added up linearly; frames and truth carry the sRGB cur
 import difflib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.scenes.catalogue import SCENES, SceneDescription
-from allfocus.scenes.compositing import INTERPOLATION_REACH, composite_frame, distance_range, visible_distance
+from allfocus.scenes.compositing import (
+    INTERPOLATION_REACH,
+    composite_frame,
+    distance_range,
+    visible_distance,
+    visible_thin_things,
+)
 from allfocus.scenes.layers import Layer, Stage
 from allfocus.scenes.textures import to_linear_light, to_srgb_curve
 
@@ -44,6 +50,8 @@ class Scene:
     """3 x 3 for each frame: point (x, y, 1) of the frame to its point in the truth, pixel centres at whole numbers."""
     best_frame: NDArray[np.int16]
     """(H, W), number of the frame that is focused nearest to the depth of each pixel of the truth."""
+    thin_things: NDArray[np.bool_]
+    """(H, W), True where the truth shows legs or hairs that blur to nothing; False everywhere in most scenes."""
     exposures: list[float]
     """Factor on the light of each frame; 1 without exposure differences."""
     bit_depth: int
@@ -128,6 +136,7 @@ def render_scene(
         focus_distances=focus,
         transforms=transforms,
         best_frame=_best_frame(depth, focus),
+        thin_things=visible_thin_things(layers, stage),
         exposures=gains,
         bit_depth=bit_depth,
         options={
@@ -242,7 +251,7 @@ def _with_file_values(layer: Layer) -> Layer:
     alpha = layer.light[..., 3:]
     plain: NDArray[np.float32] = (layer.light[..., :3] / np.maximum(alpha, 1e-6)).astype(np.float32)
     colour = to_srgb_curve(plain) * alpha
-    return Layer(np.concatenate([colour, alpha], axis=2), layer.top, layer.left, layer.distance)
+    return replace(layer, light=np.concatenate([colour, alpha], axis=2))
 
 
 def _develop(

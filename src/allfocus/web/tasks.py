@@ -25,6 +25,7 @@ from allfocus.fusion_plan import FuseOptions, choose_curve, preview_path
 from allfocus.images.decoded import require_pixels
 from allfocus.images.image import Image
 from allfocus.images.reading import list_frames, open_stack, read_image
+from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, to_integers, write_image
 from allfocus.pipeline import StackFusion, fuse_files
 from allfocus.stack_frames import Job, prepare_frames, whole_pixels
@@ -96,6 +97,12 @@ def inspect_file(
 def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> None:
     """Write a small JPEG of a frame."""
     image = read_image(path, max_pixels=max_pixels)
+    low, high = extremes_of(image.pixels, image.valid)
+    if low < 0 or high > 1:
+        raise InputError(
+            f"its floating point values run from {low:g} to {high:g}; the studio takes 0..1: scale all frames by the "
+            "same factor, or use allfocus fuse, which takes any range"
+        )
     scale = THUMBNAIL_SIDE / max(image.width, image.height)
     small = image.pixels
     if scale < 1:

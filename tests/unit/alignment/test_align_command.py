@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.alignment.stack_alignment import StackAlignment, align
 from allfocus.cli.main import run
 from allfocus.errors import OutputError
 from allfocus.images.image import Image
@@ -165,3 +165,18 @@ def test_frames_too_small_to_align_are_said_to_be(tmp_path, capsys):
     printed = capsys.readouterr()
     assert "2 frames, not aligned" in printed.out
     assert "too small to be aligned" in printed.err
+
+
+def test_floating_point_frames_of_any_range_keep_their_units(tmp_path):
+    scene = render_scene("slope", frames=3, size=(120, 160), shake=3.0, bit_depth=16)
+    (tmp_path / "stack").mkdir()
+    own = [frame * np.float32(3000) - np.float32(5) for frame in scene.frames]
+    for number, frame in enumerate(own):
+        write_image(Image(frame, bit_depth=32), tmp_path / "stack" / f"{number}.tif")
+    assert run(["align", str(tmp_path / "stack"), "-o", str(tmp_path / "out")]) == 0
+    aligned = align(own)
+    assert not aligned.alignment.registered
+    for number, expected in enumerate(aligned.frames):
+        found = read_image(tmp_path / "out" / f"{number}.tif").pixels
+        np.testing.assert_allclose(found, expected, atol=0.01)
+        assert found.max() > 1500

@@ -2,10 +2,18 @@
 
 import csv
 
+import numpy as np
 import pytest
 
 from allfocus.batch.records import FAILED, FUSED, StackRecord, parse_record
-from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, lost_thumbnail_path, thumbnail_path
+from allfocus.batch.stack_task import (
+    FuseSettings,
+    StackTask,
+    _write_thumbnail,
+    fuse_stack,
+    lost_thumbnail_path,
+    thumbnail_path,
+)
 from allfocus.batch.summary import write_contact_sheet, write_summary
 from allfocus.cli.batch_command import parse_memory
 from allfocus.images.reading import read_image
@@ -100,3 +108,12 @@ def test_memory_that_makes_no_sense_is_refused(text):
 
     with pytest.raises(click.BadParameter, match="like 3GB"):
         parse_memory(None, None, text)
+
+
+def test_the_thumbnail_of_a_result_in_units_of_its_own_has_shades(tmp_path):
+    ramp = np.linspace(-5, 3000, 64 * 64, dtype=np.float32).reshape(64, 64)
+    _write_thumbnail(ramp, tmp_path / "small.webp")
+    pixels = read_image(tmp_path / "small.webp").pixels
+    assert pixels.min() < 0.1
+    assert pixels.max() > 0.9
+    assert 0.4 < pixels.mean() < 0.6

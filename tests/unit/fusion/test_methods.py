@@ -5,6 +5,8 @@ import importlib.resources
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion import lost_detail, methods
@@ -13,7 +15,8 @@ from allfocus.images.image import Image, ImageStack
 from allfocus.images.tiling import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
-CORE = ["ips", "ips-hard", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average"]
+PYRAMIDS = ["laplacian-pyramid", "laplacian-pyramid-energy"]
+CORE = ["ips", "ips-hard", "dsift", "dct-corr", *PYRAMIDS, "guided-filter", "wavelet", "depth-map", "average"]
 PLANNED = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void"]
 RUNNING = [*CORE, "ips-paper"]
 DECIDING = ["ips", "ips-hard", "dsift", "dct-corr", "depth-map"]
@@ -175,11 +178,81 @@ def test_frames_that_do_not_fit_are_refused_by_number(method, frames, message):
         fuse(frames, method=method)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint32, np.int64, np.uint64])
-def test_integers_of_other_types_are_refused_and_the_right_ones_named(dtype):
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_of_64_bits_are_refused_and_the_right_ones_named(dtype):
     frames = [np.zeros((8, 8), dtype)] * 2
-    with pytest.raises(InputError, match=f"frame 1 holds {np.dtype(dtype)}; give uint8, uint16, or floating point"):
+    with pytest.raises(InputError, match=f"frame 1 holds {np.dtype(dtype)}; give uint8, uint16, .*or floating point"):
         fuse(frames, method="average")
+
+
+# Any range of values
+
+
+def full_range_pair():
+    """Two frames that reach from 0 to 1, so that any range of them becomes these very frames inside."""
+    frames = small_pair()
+    frames[0][0, 0, 0], frames[1][5, 5, 1] = 0, 1
+    return frames
+
+
+@every_method
+@pytest.mark.parametrize(("low", "high"), [(-5.0, 3000.0), (0.0, 65535.0), (-2e-6, 1e-6), (-1e6, -1e5), (0.0, 1.02)])
+def test_floating_point_of_any_range_is_fused_in_its_own_units(method, low, high):
+    frames = full_range_pair()
+    own = [frame.astype(np.float64) * (high - low) + low for frame in frames]
+    expected, result = fuse(frames, method=method), fuse(own, method=method)
+    assert result.image.dtype == np.float64
+    np.testing.assert_allclose((result.image - low) / (high - low), expected.image, atol=2e-5)
+    if expected.decision is not None:
+        assert np.mean(result.decision != expected.decision) < 0.005
+        np.testing.assert_allclose(result.confidence, expected.confidence, atol=1e-3)
+
+
+CLASSICAL = sorted(set(CORE) - {"ips", "ips-hard"})
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    method=st.sampled_from(CLASSICAL),
+    seed=st.integers(0, 2**16),
+    factor=st.floats(1e-3, 1e6),
+    offset=st.floats(-10, 10),
+    count=st.integers(2, 4),
+)
+def test_other_units_give_the_same_picture_in_those_units(method, seed, factor, offset, count):
+    """fuse(a x + b) = a fuse(x) + b, for x that reaches from 0 to 1; the offset is in units of the factor."""
+    assume(offset < 0 or (1 + offset) * factor > 1)  # within 0..1 values are brightness, not units of their own
+    generator = np.random.default_rng(seed)
+    frames = [generator.random((20, 28, 3)) for _ in range(count)]
+    frames[0][3, 3, 0], frames[-1][9, 9, 2] = 0, 1
+    expected = fuse(frames, method=method).image
+    found = fuse([(frame + offset) * factor for frame in frames], method=method).image / factor - offset
+    # Rounding decides where two frames are as good as equal.
+    assert np.mean(np.abs(found - expected) > 2e-5) < 0.02
+
+
+@pytest.mark.parametrize("method", CORE)
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.uint32, ">u2", ">f4"])
+def test_integers_with_a_sign_of_32_bits_and_of_the_other_byte_order_are_fused(method, dtype):
+    kind = np.dtype(dtype)
+    low, high = (-1000, 30000) if kind.kind == "i" else (0, 65535)
+    frames = [np.rint(frame * (high - low) + low) for frame in full_range_pair()]
+    expected = fuse(frames, method=method).image
+    result = fuse([frame.astype(kind) for frame in frames], method=method).image
+    assert result.dtype == kind
+    close = np.abs(result.astype(np.float64) - expected) <= 0.51
+    assert close.mean() > 0.995
+
+
+@pytest.mark.parametrize("method", ["ips", "average", "depth-map"])
+def test_what_lies_outside_of_a_mask_has_no_say_in_the_range(method):
+    frames = [frame * 100 for frame in full_range_pair()]
+    masks = [np.ones((24, 33), bool), np.ones((24, 33), bool)]
+    masks[1][:, :4] = False
+    spoiled = [frames[0], frames[1].copy()]
+    spoiled[1][:, :4] = -9999
+    expected = fuse(frames, method=method, valid=masks).image
+    np.testing.assert_allclose(fuse(spoiled, method=method, valid=masks).image, expected, atol=1e-3)
 
 
 # Ways to give frames, and progress
@@ -189,8 +262,8 @@ def test_a_stack_an_array_and_a_generator_give_what_a_list_gives():
     frames = small_pair()
     expected = fuse(frames).image
     stack = ImageStack([Image(frame) for frame in frames])
-    for given in (stack, np.stack(frames), (frame for frame in frames), tuple(frames)):
-        assert (fuse(given).image == expected).all()
+    for way in (stack, np.stack(frames), (frame for frame in frames), tuple(frames)):
+        assert (fuse(way).image == expected).all()
 
 
 def test_sixteen_bits_are_not_reduced_to_eight():

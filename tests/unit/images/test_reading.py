@@ -90,14 +90,86 @@ def test_tiled_tiff_and_float_tiff_are_read(tmp_path, pixels16):
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(np.nan, "row 1, column 2 is nan"), (-np.inf, "row 1, column 2 is -inf"), (600.0, "0 to 600.*16 bits")],
+    [(np.nan, "row 1, column 2 is nan"), (-np.inf, "row 1, column 2 is -inf")],
 )
-def test_float_tiff_outside_the_range_is_refused(tmp_path, value, words):
+def test_float_tiff_that_is_not_finite_is_refused(tmp_path, value, words):
     values = np.zeros((3, 4), np.float32)
     values[1, 2] = value
     tifffile.imwrite(tmp_path / "float.tif", values)
     with pytest.raises(InputError, match=words):
         read_image(tmp_path / "float.tif")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
+def test_float_tiff_of_any_range_is_read_as_it_is(tmp_path, dtype):
+    values = np.array([[-5, 0.25], [3000, 17.5]], dtype)
+    tifffile.imwrite(tmp_path / "float.tif", values)
+    image = read_image(tmp_path / "float.tif")
+    assert image.bit_depth == 32
+    np.testing.assert_array_equal(image.pixels, values.astype(np.float32))
+
+
+def test_values_beyond_32_bits_are_refused(tmp_path):
+    tifffile.imwrite(tmp_path / "float.tif", np.array([[0, 1e39]]))
+    with pytest.raises(InputError, match=r"run from 0 to 1e\+39, beyond what 32 bits hold"):
+        read_image(tmp_path / "float.tif")
+
+
+def test_an_alpha_beyond_0_to_1_is_refused_and_colours_multiplied_by_alpha_may_be_bright(tmp_path):
+    values = np.full((2, 3, 4), 100, np.float32)
+    values[..., 3] = 0.5
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric="rgb", extrasamples=["assocalpha"])
+    image = read_image(tmp_path / "a.tif")
+    np.testing.assert_array_equal(image.pixels, np.full((2, 3, 3), 200))
+    values[..., 3] = 255
+    tifffile.imwrite(tmp_path / "b.tif", values, photometric="rgb", extrasamples=["unassalpha"])
+    with pytest.raises(InputError, match="alpha runs from 255 to 255"):
+        read_image(tmp_path / "b.tif")
+
+
+def float_stack(folder, *frames):
+    for number, frame in enumerate(frames):
+        tifffile.imwrite(folder / f"{number}.tif", np.asarray(frame, np.float32))
+    return folder
+
+
+def test_a_stack_of_float_frames_has_one_range_and_is_read_in_0_to_1(tmp_path):
+    reader = open_stack(float_stack(tmp_path, [[-5, 10]], [[0, 3000]]))
+    assert (reader.value_range.low, reader.value_range.high) == (-5, 3000)
+    np.testing.assert_allclose(reader.read(0).pixels, [[0, 15 / 3005]], rtol=1e-6)
+    np.testing.assert_allclose(reader.read(1).pixels, [[5 / 3005, 1]], rtol=1e-6)
+    middle = np.full((1, 2), 0.5, np.float32)
+    np.testing.assert_allclose(reader.result_image(middle).pixels, [[1497.5, 1497.5]])
+    np.testing.assert_array_equal(reader.result_image(middle, own_units=False).pixels, middle)
+    np.testing.assert_array_equal(read_stack(tmp_path)[1].pixels, [[0, 3000]])
+
+
+def test_the_range_of_a_stack_passes_over_a_damaged_frame_and_what_a_mask_hides(tmp_path):
+    float_stack(tmp_path, [[0, 10]], [[0, np.nan]])
+    hidden = np.array([[[7, 7, 7, 1], [-9999, 0, 0, 0]]], np.float32)
+    reader = open_stack(tmp_path)
+    assert reader.value_range.high == 10
+    with pytest.raises(InputError, match="is nan"):
+        reader.read(1)
+    masked = tmp_path / "masked"
+    masked.mkdir()
+    for name in "ab":
+        tifffile.imwrite(masked / f"{name}.tif", hidden, photometric="rgb", extrasamples=["unassalpha"])
+    assert (open_stack(masked).value_range.low, open_stack(masked).value_range.high) == (7, 7)
+
+
+def test_integers_are_not_decoded_for_their_range(tmp_path, monkeypatch):
+    stack = write_frames(tmp_path, ["a.png", "b.png"])
+    reader = open_stack(stack)
+    monkeypatch.setattr("allfocus.images.reading.read_image", None)
+    assert reader.value_range.is_unit
+
+
+def test_integers_and_floating_point_of_another_range_are_no_stack(tmp_path):
+    float_stack(tmp_path, [[0, 10]])
+    tifffile.imwrite(tmp_path / "9.tif", np.zeros((1, 2), np.uint16))
+    with pytest.raises(InputError, match=r"run from 0 to 10, but 9\.tif holds integers"):
+        open_stack(tmp_path).read(0)
 
 
 def test_format_is_recognised_by_content_when_the_name_lies(tmp_path, pixels8):

@@ -84,6 +84,18 @@ def test_float_tiff_is_exact(tmp_path, pixels):
     np.testing.assert_array_equal(read_image(path).pixels, pixels)
 
 
+def test_float_tiff_holds_any_range_and_integers_refuse_it(tmp_path, pixels):
+    values = pixels * np.float32(3000) - np.float32(5)
+    path = write_image(Image(values, bit_depth=32), tmp_path / "a.tif")
+    np.testing.assert_array_equal(read_image(path).pixels, values)
+    again = write_image(values, tmp_path / "b.tif", bit_depth=32)
+    np.testing.assert_array_equal(read_image(again).pixels, values)
+    for name, bits in (("a.png", None), ("a.jpg", None), ("c.tif", 16)):
+        with pytest.raises(OutputError, match=r"values run from -4\.\d+ to 29\d\d.*\d+ bits holds 0\.\.1; scale them"):
+            write_image(Image(values, bit_depth=32), tmp_path / name, bit_depth=bits)
+        assert not (tmp_path / name).exists()
+
+
 def test_a_depth_the_format_cannot_hold_is_refused_when_asked_for(tmp_path, pixels):
     with pytest.raises(OutputError, match=r"JPEG has 8 bits per channel, not 16; choose \.png or \.tif"):
         write_image(pixels, tmp_path / "a.jpg", bit_depth=16)

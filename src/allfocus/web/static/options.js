@@ -8,7 +8,8 @@ import { isSending, listenFirst, on, phase, setJob, state } from "./state.js";
 // Plain titles for the methods that most people choose; any other method shows its own name.
 const TITLES = {
   ips: "Learned focus (recommended)",
-  "laplacian-pyramid": "Pyramid: all fine detail",
+  "laplacian-pyramid": "Pyramid, as published",
+  "laplacian-pyramid-energy": "Pyramid: all fine detail",
   "depth-map": "Depth map: smooth surfaces",
   "guided-filter": "Guided filter: clean edges",
   "ips-hard": "Learned focus, copies only",
