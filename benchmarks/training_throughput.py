@@ -17,10 +17,12 @@ from allfocus.network.checkpoint import build_network
 from allfocus.network.selective_scan import selective_scan, selective_scan_heads
 from allfocus.training.photos import load_photos
 from allfocus.training.recipe import Recipe, read_recipe
+from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-CROPS = {"ips": ["data.crop=160", "data.batch=32"], "ips-paper-short": []}
+SETTINGS = {"ips": ["data.levels=[3]"], "ips-paper-short": []}
+"""What is changed of the recipes: `ips` with all its levels in every step."""
 
 
 def milliseconds(work: Callable[[], object], repeats: int = 20) -> float:
@@ -44,10 +46,10 @@ def forward_and_backward(scan: Callable[..., torch.Tensor], *inputs: torch.Tenso
 
 
 def measure(name: str, photos: Path, sources: int) -> dict[str, float]:
-    recipe = read_recipe(RECIPES / f"{name}.toml", CROPS[name])
+    recipe = read_recipe(RECIPES / f"{name}.toml", SETTINGS[name])
     recipe = dataclasses.replace(recipe, shuffle=dataclasses.replace(recipe.shuffle, sources=(sources,)))
     batch, crop = recipe.data.batch, recipe.data.crop
-    bank = load_photos(photos, smallest_side=crop + 54, device="cuda")
+    bank = load_photos(photos, smallest_side=crop + 2 * margin_around(recipe.shuffle), device="cuda")
     network = build_network(recipe.network_config).cuda()
     stepper = Stepper(network, recipe, bank, rank=0, world=1)
     step = milliseconds(lambda: stepper.step(0))
@@ -72,7 +74,8 @@ def scan_inputs(recipe: Recipe, sources: int) -> tuple[int, tuple[torch.Tensor, 
     batch, crop = recipe.data.batch, recipe.data.crop
     if recipe.network == "ips":
         stack = recipe.stack_network
-        count, length = batch * sources, (crop // 8) ** 2
+        # Only the coarsest level scans.
+        count, length = batch * sources, (crop // 2 ** (max(recipe.data.levels) - 1) // 8) ** 2
         heads, width, state = stack.heads, stack.token_channels // stack.heads, stack.state
         x, step, decay = torch.randn(count, length, heads, width), torch.rand(count, length, heads), torch.rand(heads)
         skip, blocks = torch.ones(heads, width), stack.mamba_blocks

@@ -22,11 +22,14 @@ from allfocus.alignment.stack_alignment import AlignmentResult, align
 from allfocus.alignment.transforms import corners as corner_points
 from allfocus.alignment.transforms import move_points
 from allfocus.cli.demo_command import before_and_after
-from allfocus.fusion.blending import LARGEST_MARGIN, differing_evidence, settle_logits
+from allfocus.fusion.decisions import EXCLUSION
 from allfocus.fusion.depth import colour_depth, smooth_depth
-from allfocus.fusion.inference import run_network
+from allfocus.fusion.inference import SIZE_MULTIPLE, Above, LevelOutput, run_level
+from allfocus.fusion.learned import value_range
 from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.windows import LARGEST_WHOLE_SIDE
 from allfocus.html_pages import difference_map, heat_picture
+from allfocus.images.tiling import reduce_frame
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import Scene, render_scene
 from allfocus.stack_report.pictures import paint_decision
@@ -128,9 +131,28 @@ def truth_of_fused_stack() -> Pixels:
 
 
 @functools.cache
-def logits_of_stack() -> list[Pixels]:
-    """What the network says about each frame."""
-    return run_network(aligned_stack().frames, device="cpu", threads=1)
+def levels_of_stack() -> list[LevelOutput]:
+    """What the network says of the stack at every level, the coarsest first, each given what the one before said.
+
+    All frames and the whole picture at once, without windows, and cropped so that every level has whole pixels.
+    """
+    frames = aligned_stack().frames
+    count = 1
+    while max(frames[0].shape) / 2 ** (count - 1) > LARGEST_WHOLE_SIDE:
+        count += 1
+    step = SIZE_MULTIPLE * 2 ** (count - 1)
+    height, width = (side // step * step for side in frames[0].shape[:2])
+    low, span = value_range(frames)
+    found: list[LevelOutput] = []
+    for level in reversed(range(count)):
+        small = [reduce_frame(np.ascontiguousarray(frame[:height, :width]), 2**level) for frame in frames]
+        stack = np.stack([np.clip((frame - low) / span, 0, 1).transpose(2, 0, 1) for frame in small])
+        above = None
+        if found:
+            best = found[-1].logits.max(axis=0)
+            above = Above(np.maximum(found[-1].logits - best, -EXCLUSION), found[-1].veil, found[-1].picture)
+        found.append(run_level(stack.astype(np.float32), above, device="cpu", threads=1))
+    return found
 
 
 def draw_frames() -> Pixels:
@@ -168,32 +190,27 @@ def _overlay(first: Pixels, second: Pixels) -> Pixels:
 
 def draw_logits() -> Pixels:
     """Three frames, and where the network holds each of them to be the sharp one."""
-    frames, logits = aligned_stack().frames, logits_of_stack()
+    frames, logits = aligned_stack().frames, levels_of_stack()[-1].logits
+    height, width = logits.shape[1:]
     best = np.max(logits, axis=0)
     chosen = (0, 3, 7)
-    margins = [np.clip(1 + (logits[index] - best) / LARGEST_MARGIN, 0, 1).astype(np.float32) for index in chosen]
-    above = [(f"frame {index + 1}", frames[index]) for index in chosen]
+    margins = [np.clip(1 + (logits[index] - best) / EXCLUSION, 0, 1).astype(np.float32) for index in chosen]
+    above = [(f"frame {index + 1}", frames[index][:height, :width]) for index in chosen]
     below = [("its logits: light wins", heat_picture(margin, largest=1)) for margin in margins]
     return lay_out([above, below], width=300)
 
 
-def draw_settling() -> Pixels:
-    """How much there is to tell, and the choice before and after the surroundings were asked.
-
-    Of another scene than the other steps: in a picture full of detail there is little to settle.
-    """
-    scene = render_scene("flat", frames=8, size=(600, 800), noise=0.004)
-    evidence = differing_evidence(scene.frames)
-    logits = run_network(scene.frames, device="cpu", threads=1)
-    settled = settle_logits(logits, evidence)
-    before, after = (np.argmax(np.stack(maps), axis=0) for maps in (logits, settled))
-    row = [
-        ("a frame of the scene flat", scene.frames[3]),
-        ("what there is to tell", heat_picture(evidence, largest=1)),
-        ("first choice", paint_decision(before, 8, 800)),
-        ("settled choice", paint_decision(after, 8, 800)),
-    ]
-    return lay_out([row[:2], row[2:]], width=300)
+def draw_levels() -> Pixels:
+    """The choice at each level, coarse to fine, and how many frames are still in the running after it."""
+    chosen, competing = [], []
+    for number, output in enumerate(levels_of_stack(), start=1):
+        height, width = output.logits.shape[1:]
+        decision = np.argmax(output.logits, axis=0)
+        left = np.sum(output.logits - output.logits.max(axis=0) > -EXCLUSION, axis=0).astype(np.float32)
+        print(f"level {number}, {width}x{height}: {left.mean():.2f} of {len(output.logits)} frames left on average")
+        chosen.append((f"level {number}: {width}x{height} pixels", paint_decision(decision, 8, 800)))
+        competing.append((f"{left.mean():.1f} of {len(output.logits)} frames left", heat_picture(left, largest=8)))
+    return lay_out([chosen, competing], width=300)
 
 
 def draw_blending() -> Pixels:
@@ -360,7 +377,7 @@ PICTURES: dict[str, Callable[[], Pixels | None]] = {
     "step_1_frames.webp": draw_frames,
     "step_2_alignment.webp": draw_alignment,
     "step_3_logits.webp": draw_logits,
-    "step_4_settling.webp": draw_settling,
+    "step_4_levels.webp": draw_levels,
     "step_5_blending.webp": draw_blending,
     "step_6_depth.webp": draw_depth,
     "macro.webp": draw_macro,

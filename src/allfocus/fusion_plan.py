@@ -28,10 +28,12 @@ class FuseOptions:
     prefer: str | None = None
     skip_bad: bool = False
     linear_light: bool | None = None
+    unveil: bool = True
     decision_map: AnyPath | None = None
     depth_map: AnyPath | None = None
     confidence_map: AnyPath | None = None
     check_map: AnyPath | None = None
+    veil_map: AnyPath | None = None
     slabs: tuple[int, int] | None = None
     report: AnyPath | None = None
     bit_depth: int | None = None
@@ -119,7 +121,7 @@ class FusionPlan:
     def maps(self) -> dict[str, Path]:
         """Where maps and report go, by the name of their option; the preview of the depth lies beside it."""
         found = {}
-        for name in ("decision_map", "depth_map", "confidence_map", "check_map", "report"):
+        for name in ("decision_map", "depth_map", "confidence_map", "check_map", "veil_map", "report"):
             path = getattr(self.options, name)
             if path is not None:
                 found[name] = Path(path)
@@ -204,13 +206,15 @@ def plan_fusion(
         OutputError: a file cannot be written.
     """
     maps = any(path is not None for path in (options.decision_map, options.depth_map, options.confidence_map))
-    require_method(
+    method = require_method(
         options.method,
         device=options.device,
         prefer=options.prefer,
         maps=maps,
         linear_light=options.linear_light,
     )
+    if options.veil_map is not None and not (method.selects and options.unveil):
+        raise InputError(f"{options.method} takes no veils off, so there is no map of them; leave it out or use ips")
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     reader = open_stack(paths, max_pixels=options.max_pixels, on_bad_frame=leave_out)
     plan = FusionPlan(reader, Path(output), options)

@@ -70,10 +70,12 @@ def fuse_files(
     prefer: str | None = None,
     skip_bad: bool = False,
     linear_light: bool | None = None,
+    unveil: bool = True,
     decision_map: AnyPath | None = None,
     depth_map: AnyPath | None = None,
     confidence_map: AnyPath | None = None,
     check_map: AnyPath | None = None,
+    veil_map: AnyPath | None = None,
     slabs: tuple[int, int] | None = None,
     report: AnyPath | None = None,
     bit_depth: int | None = None,
@@ -103,10 +105,12 @@ def fuse_files(
         skip_bad: Leave out frames that cannot be read, have another size or do not belong, instead of stopping.
         linear_light: Mix pixels of several frames in linear light, as light adds up. None does so when the frames tell
             their transfer curve (colour profile, or EXIF that says sRGB) and the method can; True insists.
+        unveil: Take the veil that near things out of focus lay over what is behind them off again; only the method ips.
         decision_map: Also write which frame each pixel came from, as grey: the first black, the last white.
         depth_map: Also write where in the stack each pixel is in focus, smoothed where there is no texture, as 16-bit
             grey: the first frame black. A preview in colours lies beside it, with ``_preview`` in its name.
         confidence_map: Also write how sure the depth is, as grey: a guess black, sure white.
+        veil_map: Also write how opaque the veil was that was taken off, as grey: none black.
         check_map: Also write the fused picture in grey with a warm colour where detail is lost that some frame shows.
         slabs: (size, overlap): also fuse every ``size`` neighbouring frames by themselves, for retouching; slabs share
             ``overlap`` frames with the next. They lie beside the output: ``out_slab01_frames001-010.tif`` ...
@@ -141,10 +145,12 @@ def fuse_files(
         prefer=prefer,
         skip_bad=skip_bad,
         linear_light=linear_light,
+        unveil=unveil,
         decision_map=decision_map,
         depth_map=depth_map,
         confidence_map=confidence_map,
         check_map=check_map,
+        veil_map=veil_map,
         slabs=slabs,
         report=report,
         bit_depth=bit_depth,
@@ -223,6 +229,7 @@ def _fuse(
         prefer=options.prefer,
         device=options.device,
         curve=curve,
+        unveil=options.unveil,
         check=check,
         progress=progress,
     )
@@ -337,6 +344,8 @@ class _Writing:
                 self._write_map(name, path, Image(colour_depth(depth)))
             elif name == "confidence_map" and confidence is not None:
                 self._write_map(name, path, Image(np.clip(confidence, 0, 1)))
+            elif name == "veil_map" and fusion.veil is not None:
+                self._write_map(name, path, Image(np.clip(fusion.veil, 0, 1)))
             elif name == "check_map" and fusion.lost_detail is not None:
                 self._write_map(name, path, Image(paint_lost_detail(fusion.image, fusion.lost_detail)))
 

@@ -36,6 +36,7 @@ class FuseSettings:
     prefer: str | None = None
     skip_bad: bool = False
     linear_light: bool | None = None
+    unveil: bool = True
     bit_depth: int | None = None
     quality: int = 95
     device: str = "auto"
@@ -193,6 +194,7 @@ def _options(task: StackTask) -> dict[str, Any]:
         "prefer": settings.prefer,
         "skip_bad": settings.skip_bad,
         "linear_light": settings.linear_light,
+        "unveil": settings.unveil,
         "bit_depth": settings.bit_depth,
         "quality": settings.quality,
         "device": settings.device,

@@ -1,10 +1,12 @@
-"""What the shipped network costs in floating-point operations, counted from the shapes of its ONNX graph.
+"""What the shipped network costs in floating-point operations, counted from the shapes of its ONNX graphs.
 
-onnxruntime tells the shapes that every operator saw in one run, with all of its optimisations switched off so that the
+A picture is decided at several levels, each with a quarter of the pixels of the next finer one: their costs are added
+up, the coarsest with the graph that sees the picture whole, all others with the graph of a level. onnxruntime tells the shapes that every operator saw in one run, with all of its optimisations switched off so that the
 operators are those of the file. A multiplication and an addition count as two operations; a function such as exp counts
 as one; moving data counts nothing. An operator that is not in the table stops the count, so that it is never too low.
 """
 
+import base64
 import json
 import math
 import tempfile
@@ -16,12 +18,14 @@ from typing import Any
 import numpy as np
 
 from allfocus.errors import InputError
-from allfocus.fusion.inference import weights_folder
+from allfocus.fusion.inference import SIZE_MULTIPLE, WHOLE_KEY, weights_folder
 
 LARGEST_COST = 60_000
-"""Operations per pixel and source that the shipped network may cost at the scale at which it runs."""
-WINDOW = 288
-"""Side of the pictures that are counted: that of the windows in which large pictures are fused."""
+"""Operations per pixel and source that the shipped network may cost, over all levels: pixels are those of level 0."""
+SIDE = 256
+"""Of the pictures that are counted; the cost of a pixel does not depend on it."""
+LEVELS = 4
+"""Levels at which they are decided, as pictures of six megapixels are."""
 
 Shape = list[int]
 Count = Callable[[list[Shape], list[Shape]], int]
@@ -30,7 +34,7 @@ Count = Callable[[list[Shape], list[Shape]], int]
 
 @dataclass(frozen=True)
 class NetworkCost:
-    """Operations of one run of the network."""
+    """Operations that it takes to decide one picture."""
 
     sources: int
     """Frames it saw."""
@@ -38,6 +42,8 @@ class NetworkCost:
     """Rows of each."""
     width: int
     """Columns of each."""
+    levels: int
+    """At how many scales it decided."""
     by_operator: dict[str, int]
     """Operations by kind of operator, the dearest first."""
 
@@ -48,54 +54,72 @@ class NetworkCost:
 
     @property
     def per_pixel_and_source(self) -> float:
-        """Operations for each pixel of each frame, at the scale at which the network runs."""
+        """Operations for each pixel of each frame, at the finest scale at which the network decides."""
         return self.total / (self.sources * self.height * self.width)
 
 
 def count_operations(
-    model: Path | None = None, *, sources: int = 4, height: int = WINDOW, width: int = WINDOW
+    model: Path | None = None, *, sources: int = 4, height: int = SIDE, width: int = SIDE, levels: int = LEVELS
 ) -> NetworkCost:
     """Return the floating-point operations of the shipped network, or of another of the same kind.
 
     Args:
-        model: An ONNX file with one input (sources, 3, height, width); None for the shipped one.
-        sources: Frames.
-        height: Rows, a multiple of 8.
-        width: Columns, a multiple of 8.
+        model: An ONNX file that ``allfocus export`` wrote; None for the shipped one.
+        sources: Frames, all of which compete everywhere.
+        height: Rows at the finest level; those of the coarsest must be a multiple of 8.
+        width: Columns, likewise.
+        levels: At how many scales it decides; 1 sees the picture whole at once.
 
     Raises:
-        InputError: The network has an operator whose cost is not known.
+        InputError: The size does not fit the levels; the network has an operator whose cost is not known.
 
     Example:
-        >>> cost = count_operations(sources=2, height=64, width=64)
+        >>> cost = count_operations(sources=2, height=64, width=64, levels=2)
         >>> 1_000 < cost.per_pixel_and_source < LARGEST_COST
         True
     """
+    multiple = SIZE_MULTIPLE * 2 ** (levels - 1)
+    if levels < 1 or height % multiple or width % multiple:
+        raise InputError(f"{width}x{height} at {levels} levels: sides must be multiples of {multiple}")
+    content = (weights_folder() / "ips.onnx").read_bytes() if model is None else model.read_bytes()
     counted: dict[str, int] = {}
-    for operator, inputs, outputs in _seen_shapes(model, (sources, 3, height, width)):
-        count = _COUNTS.get(operator)
-        if count is None:
-            raise InputError(f"the cost of the operator {operator} is not known; add it to {__name__}")
-        counted[operator] = counted.get(operator, 0) + count(inputs, outputs)
+    for level in range(levels):
+        size = height >> level, width >> level
+        for operator, inputs, outputs in _seen_shapes(content, sources, *size, whole=level == levels - 1):
+            count = _COUNTS.get(operator)
+            if count is None:
+                raise InputError(f"the cost of the operator {operator} is not known; add it to {__name__}")
+            counted[operator] = counted.get(operator, 0) + count(inputs, outputs)
     dearest = sorted(((cost, name) for name, cost in counted.items() if cost), reverse=True)
-    return NetworkCost(sources, height, width, {name: cost for cost, name in dearest})
+    return NetworkCost(sources, height, width, levels, {name: cost for cost, name in dearest})
 
 
-def _seen_shapes(model: Path | None, shape: tuple[int, ...]) -> list[tuple[str, list[Shape], list[Shape]]]:
-    """Return operator, input shapes and output shapes of everything that one run executes."""
+def _seen_shapes(
+    content: bytes, sources: int, height: int, width: int, *, whole: bool
+) -> list[tuple[str, list[Shape], list[Shape]]]:
+    """Return operator, input shapes and output shapes of everything that one run of a level executes."""
     import onnxruntime
 
-    content = (weights_folder() / "ips.onnx").read_bytes() if model is None else model.read_bytes()
+    if whole:
+        plain = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        content = base64.b64decode(plain.get_modelmeta().custom_metadata_map[WHOLE_KEY])
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     # Packed weights would no longer show their shape.
     options.add_session_config_entry("session.disable_prepacking", "1")
+    shapes: dict[str, tuple[int, ...]] = {
+        "frames": (sources, 3, height, width),
+        "behind": (sources, height // 2, width // 2),
+        "veil_above": (sources, 5, height // 8, width // 8),
+        "picture_above": (3, height // 2, width // 2),
+    }
     with tempfile.TemporaryDirectory(prefix="allfocus-operations-") as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        session.run(None, {session.get_inputs()[0].name: np.zeros(shape, np.float32)})
+        names = [entry.name for entry in session.get_inputs()]
+        session.run(None, {name: np.zeros(shapes[name], np.float32) for name in names})
         events: list[dict[str, Any]] = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     seen = []
     for event in events:
@@ -160,6 +184,7 @@ _COUNTS: dict[str, Count] = {
     "QuantizeLinear": _per_output(2),
     # Linear interpolation between four values.
     "Resize": _per_output(7),
-    "AveragePool": _per_output(4),
-    "MaxPool": _per_output(4),
+    # Every value is looked at once: windows do not overlap here.
+    "AveragePool": _per_input,
+    "MaxPool": _per_input,
 }

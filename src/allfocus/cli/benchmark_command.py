@@ -185,6 +185,7 @@ def _print_operations(*, as_json: bool) -> int:
                 "sources": cost.sources,
                 "height": cost.height,
                 "width": cost.width,
+                "levels": cost.levels,
                 "operations": cost.total,
                 "per_pixel_and_source": cost.per_pixel_and_source,
                 "limit": LARGEST_COST,
@@ -201,7 +202,7 @@ def _print_operations(*, as_json: bool) -> int:
         numbers=True,
     )
     click.echo(
-        f"{cost.per_pixel_and_source / 1000:.1f} kFLOP per pixel and source at the scale the network runs at "
-        f"({cost.sources} frames of {cost.width}x{cost.height}); at most {LARGEST_COST / 1000:g} allowed"
+        f"{cost.per_pixel_and_source / 1000:.1f} kFLOP per pixel and source over all levels ({cost.sources} frames of "
+        f"{cost.width}x{cost.height} at {cost.levels} levels); at most {LARGEST_COST / 1000:g} allowed"
     )
     return 0

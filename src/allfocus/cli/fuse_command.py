@@ -56,9 +56,11 @@ def _file_option(name: str, description: str) -> Callable[[Function], Function]:
 @click.option(
     "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
 )
+@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]")
 @_file_option("--depth-map", "Also write the depth: 16-bit grey, near is black; and beside it a preview in colours.")
 @_file_option("--confidence-map", "Also write how sure the depth is: a guess is black.")
 @_file_option("--check-map", "Also write the result in grey with a warm colour where detail of some frame is lost.")
+@_file_option("--veil-map", "Also write where a veil was taken off, and how opaque it was: none is black.")
 @_file_option("--decision-map", "Also write which frame each pixel came from: the first black, the last white.")
 @click.option(
     "--slab",
@@ -124,7 +126,7 @@ def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
     """What ``--json`` prints."""
     alignment = result.alignment
     height, width = result.image.shape[:2]
-    names = ("decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "report")
+    names = ("decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "veil_map", "report")
     return {
         "output": result.outputs["picture"],
         "outputs": [*result.outputs.values(), *result.slabs],

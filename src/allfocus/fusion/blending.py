@@ -53,9 +53,7 @@ def stack_evidence(frames: Sequence[NDArray[np.float32]], noise: float) -> NDArr
     return functools.reduce(np.maximum, (detail_evidence(frame, noise) for frame in frames))
 
 
-def settle_logits(
-    logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.float32]
-) -> list[NDArray[np.float32]]:
+def settle_logits(logits: Sequence[NDArray[np.float32]], evidence: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """Returns logits (H, W) per source that follow the surroundings where there is no evidence.
 
     Evidence-weighted means at growing scales (the "pull" of Gortler's push-pull), filled in from coarse to fine (the

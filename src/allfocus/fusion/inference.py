@@ -164,6 +164,8 @@ def _session(device: str, threads: int, weights: str | None, *, whole: bool) -> 
     file = weights_folder() / "ips.onnx" if weights is None else Path(weights)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    # Windows have many sizes; memory kept for each of them would pile up.
+    options.enable_mem_pattern = False
     # Threads that wait for work sleep: spinning would cost processor time while other parts of the fusion run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:

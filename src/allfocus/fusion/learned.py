@@ -60,8 +60,8 @@ HARD = 1e12
 """The same for a choice without any mixing, except between frames that are exactly as likely."""
 PLAN_PIXELS = 2_000_000
 """Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
-WORKING_PIXELS = 1_200_000
-"""Pixels times frames that a window may hold, about 300 MB; where more frames compete, windows are smaller."""
+WORKING_PIXELS = 900_000
+"""Pixels times frames that a window may hold, about 270 MB; where more frames compete, windows are smaller."""
 MOST_WORKERS = 8
 """Windows at work at once."""
 LEAST_NOISE = 0.0015
@@ -88,6 +88,8 @@ class Maps(NamedTuple):
     """(H, W), position in the stack as a fraction: 0 the first frame, 1 the last."""
     confidence: NDArray[np.float32]
     """(H, W), 0..1: how far the best frame is ahead of the next, times how much there is to tell by."""
+    veil: NDArray[np.float32]
+    """(H, W), 0..1: how opaque the veil was that was taken off."""
 
 
 @dataclass(frozen=True)
@@ -292,17 +294,18 @@ def fuse_area(
     height, width = (side.stop - side.start for side in area)
     image = np.zeros((height, width, *source.shape[2:]), np.float32)
     depth, confidence = np.zeros((height, width), np.float32), np.zeros((height, width), np.float32)
-    decision = np.zeros((height, width), np.int16)
-    result = Maps(image, decision, depth, confidence)
+    decision, veil = np.zeros((height, width), np.int16), np.zeros((height, width), np.float32)
     cores = _cores(plan, decisions, 0, targets[0])
     fuse = functools.partial(_fuse_core, plan, source, decisions, curve=curve, device=device)
     for core, part in steps.follow(_in_parallel(fuse, cores), len(cores)):
         own = at_full_scale(core, plan)
         shared = overlap(own, area)
         if shared is not None:
-            for whole, piece in zip(result, part, strict=True):
-                whole[within(shared, area)] = piece[within(shared, own)]
-    return result
+            target, inside = within(shared, area), within(shared, own)
+            image[target], decision[target] = part.image[inside], part.decision[inside]
+            depth[target], confidence[target] = part.depth[inside], part.confidence[inside]
+            veil[target] = part.veil[inside]
+    return Maps(image, decision, depth, confidence, veil)
 
 
 class _Steps:
@@ -346,16 +349,23 @@ def _on_steps(area: Area, size: tuple[int, int]) -> Area:
 def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[Area]:
     """Returns the cores of a level, each so small that the frames that compete in it fit the memory."""
     size = level_size(plan.decided_size, level)
-    waiting, cores = list(cut_cores(target)), []
+    if plan.level <= level:
+        return list(cut_cores(target))
+
+    def cost(core: Area) -> int:
+        region = grow(core, size)
+        return len(above.competing(_clip(halve(region), level_size(size, 1)))) * pixels_of(region)
+
+    waiting = [(core, cost(core)) for core in cut_cores(target)]
+    cores = []
     while waiting:
-        core = waiting.pop()
-        if plan.level > level:
-            region = grow(core, size)
-            frames = len(above.competing(_clip(halve(region), level_size(size, 1))))
-            if frames * pixels_of(region) > WORKING_PIXELS and (halves := split_core(core)) != [core]:
-                waiting += halves
-                continue
-        cores.append(core)
+        core, own = waiting.pop()
+        halves = [(half, cost(half)) for half in split_core(core)]
+        # Smaller windows see fewer frames, but more of their margins.
+        if len(halves) > 1 and (own > WORKING_PIXELS or sum(part for _, part in halves) < own):
+            waiting += halves
+        else:
+            cores.append(core)
     return sorted(cores, key=lambda core: (core[0].start, core[1].start))
 
 
@@ -402,9 +412,9 @@ def _fuse_core(
     wide = _clip(_widen(core), size)
     if plan.level == 0:
         chosen, region = list(plan.tile.chosen), _whole(size)
-        logits, veil, picture = above.gather(_padded(region), chosen)
+        behind, veil, picture = above.gather(_padded(region), chosen)
         region = _padded(region)
-        output = LevelOutput(logits, veil, picture, np.zeros_like(picture))
+        output = LevelOutput(behind, veil, picture, np.zeros_like(picture))
         frames = [source.read_reduced(index, _whole(size)) for index in chosen]
         stack = _prepare(frames, range(len(frames)), plan.low, plan.span)
     else:
@@ -429,14 +439,23 @@ def _fuse_core(
         large = [own if mask is None else np.where(mask, own, NEVER) for own, mask in zip(large, masks, strict=True)]
     weights = selection_weights(large)
     clear = functools.partial(_read_clear, plan, source, core, region, stack, output, seen_frames)
-    image = blend_frames((clear(index, full) for index in chosen), weights, curve=curve)
+    veil = np.zeros_like(weights[0])
+
+    def read(index: int, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+        frame, opacity = clear(index, full)
+        if opacity is not None:
+            np.add(veil, weight * opacity, out=veil)
+        return frame
+
+    frames_read = (read(index, weight) for index, weight in zip(chosen, weights, strict=True))
+    image = blend_frames(frames_read, weights, curve=curve)
     if plan.unveil and whole and plan.level > 0:
         correction = enlarge(output.correction[(slice(None), *seen)].transpose(1, 2, 0), plan.scale)[trim]
         image = image + plan.span * (correction if image.ndim == 3 else correction.mean(axis=2))
     positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
     decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
-    return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim])
+    return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim], veil)
 
 
 def _settle(
@@ -484,26 +503,29 @@ def _read_clear(
     chosen: Sequence[int],
     index: int,
     full: Area,
-) -> NDArray[np.float32]:
-    """Returns a part of a frame at full scale, without its veil if the plan says so and it has one."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """Returns a part of a frame at full scale, without its veil if the plan says so, and how opaque that was."""
     frame = source.read(index, full)
     if not plan.unveil or index not in chosen:
-        return frame
+        return frame, None
     place = list(chosen).index(index)
+    # One more on each side: what lies between two values of the veil follows from both.
     rows, columns = (
-        slice((side.start - outer.start) // 4, -(-(side.stop - outer.start) // 4))
+        slice(max(0, (side.start - outer.start) // 4 - 1), -(-(side.stop - outer.start) // 4) + 1)
         for side, outer in zip(core, region, strict=True)
     )
     opacity = np.clip(output.veil[place, 0], 0, LARGEST_OPACITY)
     if not (opacity[rows, columns] > FAINTEST_OPACITY).any():
-        return frame
+        return frame, None
     light = np.square(np.maximum(stack[place], 0)).transpose(1, 2, 0)
     local = cv2.resize(light, (light.shape[1] // 4, light.shape[0] // 4), interpolation=cv2.INTER_AREA)
     added = opacity[..., None] * (local + output.veil[place, 1:4].transpose(1, 2, 0))
     factor = 4 * plan.scale
-    inside = within(full, tuple(slice(side.start * plan.scale, None) for side in region))
+    rows, columns = (slice(side.start * plan.scale, None) for side in region)
+    inside = within(full, (rows, columns))
     together = enlarge(np.dstack([opacity, added]), factor)[inside]
-    return unveil(frame, Veil(together[..., 0], together[..., 1:]), plan.low, plan.span)
+    found = Veil(together[..., 0], together[..., 1:])
+    return unveil(frame, found, plan.low, plan.span), np.where(found.opacity > FAINTEST_OPACITY, found.opacity, 0)
 
 
 def _read_whole(source: FrameSource, index: int, level: int, decided: tuple[int, int]) -> NDArray[np.float32]:
@@ -563,8 +585,9 @@ def _forbid(
     """Returns the logits of an area of a level, with frames out of the running where they have no pixels."""
     factor = scale * 2**level
     height, width = source.shape[:2]
-    full = slice(area[0].start * factor, min(area[0].stop * factor, height)), slice(
-        area[1].start * factor, min(area[1].stop * factor, width)
+    full = (
+        slice(area[0].start * factor, min(area[0].stop * factor, height)),
+        slice(area[1].start * factor, min(area[1].stop * factor, width)),
     )
     masks = [source.read_valid(index, full) for index in chosen]
     if all(mask is None or mask.all() for mask in masks):

@@ -48,6 +48,8 @@ class FusionResult:
     """How sure the depth is (H, W): 0 a guess, 1 sure; None without a decision."""
     lost_detail: "LostDetail | None" = None
     """What some frame shows and the picture does not; None if it was not measured."""
+    veil: NDArray[np.float32] | None = None
+    """How opaque the veil was that was taken off (H, W), 0 for none; None for methods that do not."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +262,7 @@ def fuse(
     device: str = "auto",
     valid: Sequence[NDArray[np.bool_]] | None = None,
     curve: Curve | None = None,
+    unveil: bool = True,
     check: bool = True,
     progress: Progress | None = None,
 ) -> FusionResult:
@@ -277,6 +280,7 @@ def fuse(
             whole; the alpha of an ImageStack and the masks of a FrameSpool are found without it.
         curve: the transfer curve of the frames (:func:`allfocus.images.transfer.find_curve`); pixels that are mixed
             from several frames are then mixed in linear light. Only for the method ips.
+        unveil: take the veil of near things that are out of focus off what lies behind them. Only for the method ips.
         check: measure which detail of the frames the picture lost, as ``lost_detail`` of the result; it takes a few
             hundredths of the time.
         progress: called as the work goes on.
@@ -303,9 +307,9 @@ def fuse(
     if masks is not None and not isinstance(pictures, FrameSpool):
         pictures = fill_invalid(pictures, masks)
     if chosen.selects:
-        options |= {"progress": progress, "prefer": prefer, "valid": masks, "curve": curve}
-        image, *maps = function(pictures, **options)
-        result = FusionResult(values.from_unit(image, dtype), *maps)
+        options |= {"progress": progress, "prefer": prefer, "valid": masks, "curve": curve, "unveil": unveil}
+        image, decision, depth, confidence, veil = function(pictures, **options)
+        result = FusionResult(values.from_unit(image, dtype), decision, depth, confidence, veil=veil)
         return _checked(result, image, frames, pictures, masks) if check else result
     whole = cast(list[NDArray[np.float32]], pictures)
     image, decision, *_ = function(whole, **options)

@@ -53,9 +53,7 @@ class LevelGraph(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(
-        self, frames: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, frames: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor) -> tuple[Tensor, ...]:
         """Returns logits (n, H, W), veil (n, 5, H / 4, W / 4), picture (3, H, W) and correction (3, H, W)."""
         decision = self.network(frames[None], Decision(behind[None], veil_above[None]))
         picture, correction = compose(frames[None], decision, picture_above[None])

@@ -1,9 +1,9 @@
 """`ips`: any number of sources, focus decided at every scale by one small network, cheap enough for a CPU.
 
-A picture is decided from coarse to fine. At the coarsest level it is seen whole, about 256 pixels wide; there a branch
-of Mamba blocks carries the evidence of each source across the picture. Every finer level gets the sources at its scale
-*and the decision of the level above*, and corrects it where it sees more. Blur of any width is a few pixels wide at some
-level, and context costs a third of the finest level.
+A picture is decided from coarse to fine. At the coarsest level it is seen whole, a few hundred pixels wide; there a
+branch of Mamba blocks carries the evidence of each source across the picture. Every finer level gets the sources at its
+scale *and the decision of the level above*, and corrects it where it sees more. Blur of any width is a few pixels wide
+at some level, and context costs a third of the finest level.
 
 Every source goes through the same layers and sees, besides its own features, their mean and maximum over all sources;
 the order of the sources therefore cannot matter. A source against which the level above has decided with a margin of
@@ -28,8 +28,9 @@ from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock
 
 SIZE_MULTIPLE = 8
 """Height and width must be multiples of this; callers pad and crop back."""
-REACH = 40
-"""Pixels from which a level's output at one place can be influenced, to each side, apart from the level above."""
+REACH = 42
+"""Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
+of the level above; its logits follow from what is within 35 pixels. The margin of fusion's windows is wider."""
 EXCLUSION = 6.0
 """Logits behind the best by which a source has lost for good: odds of 400 to 1."""
 EXCLUSION_RAMP = 2.0
@@ -150,8 +151,8 @@ class StackNetwork(nn.Module):
         # Of a veil: the context, the own colour and the brightest of all sources, and what the level above says.
         self.veil_first = nn.Conv2d(middle + 10, config.veil_channels, 3, padding=1)
         self.veil_second = nn.Conv2d(config.veil_channels, 5, 3, padding=1)
-        nn.init.zeros_(self.veil_second.weight)
-        nn.init.zeros_(self.veil_second.bias)
+        for parameter in self.veil_second.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, frames: Tensor, above: Decision | None = None) -> Decision:
         """Returns the decision at the scale of the frames.
@@ -172,7 +173,8 @@ class StackNetwork(nn.Module):
         if above is not None:
             behind = distance_behind(above.logits)
             competing = ((behind + EXCLUSION) / EXCLUSION_RAMP).clamp(0.0, 1.0)
-            features = features + self.prior_stem(torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None].to(features.dtype))
+            prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
+            features = features + self.prior_stem(prior.to(features.dtype))
         shallow = self.exchange(self.stem_block(functional.relu(features)), sources, competing)
         context = self._context(shallow, sources, competing, whole=above is None)
         lifted = functional.interpolate(self.from_middle(context), scale_factor=2.0, mode="nearest")
@@ -261,9 +263,9 @@ def local_light(frames: Tensor) -> Tensor:
 
 
 def veil_light(frames: Tensor, veil: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the opacity (batch, sources, 1, h, w) of each source's veil and the light it adds (batch, sources, 3, h, w).
+    """Returns the opacity (batch, sources, 1, h, w) of each source's veil and the light that it adds (..., 3, h, w).
 
-    At a quarter of the resolution of the frames.
+    Both at a quarter of the resolution of the frames.
     """
     opacity = veil[:, :, :1].clamp(0.0, LARGEST_OPACITY)
     return opacity, opacity * (local_light(frames) + veil[:, :, 1:4])
@@ -278,7 +280,8 @@ def unveil(frames: Tensor, veil: Tensor) -> Tensor:
     opacity, added = veil_light(frames, veil)
     together = torch.cat([opacity, added], dim=2).flatten(0, 1)
     large = functional.interpolate(together, scale_factor=4.0, mode="bilinear", align_corners=False)
-    opacity, added = torch.unflatten(large, 0, frames.shape[:2]).split([1, 3], dim=2)
+    large = torch.unflatten(large, 0, frames.shape[:2])
+    opacity, added = large[:, :, :1], large[:, :, 1:]
     light = ((to_light(frames) - added) / (1 - opacity)).clamp(min=0.0)
     # The root of zero has no slope that training could use.
     behind = light.clamp(min=1e-6).sqrt()

@@ -1,10 +1,10 @@
 """Focus stacks rendered in batches: photos as layers at several depths, through a lens, in linear light.
 
 A ground (a photo, or an even ground of its colours) and up to three layers before it: blobs and strips cut out by a
-random field, and hairs, legs and wires of one to eight pixels. Each layer has a depth, each frame a focus; everything is
-blurred by how far it is from the focus, up to 60 pixels, and laid over what is behind it. What is hidden behind a
-blurred rim shines through, so that beside a near thing no frame is right: the *veil* of a frame is what lies nearer than
-its focus, and is known here. No multi-focus picture is needed: the photos are the ones that are shuffled elsewhere.
+random field, and hairs, legs and wires of one to eight pixels. Each layer has a depth, each frame a focus; everything
+is blurred by how far it is from the focus, up to 58 pixels, and laid over what is behind it. What is hidden behind a
+blurred rim shines through, so that beside a near thing no frame is right: the *veil* of a frame is what lies nearer
+than its focus, and is known here. No multi-focus picture is needed: the photos are the ones shuffled elsewhere.
 """
 
 import math
@@ -94,7 +94,7 @@ def _draw_focus(count: int, sources: int, generator: torch.Generator) -> Tensor:
 
 
 def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Returns the light (count, 4, 3, size, size) and the mattes (count, 4, 1, size, size): the ground, then the others."""
+    """Returns the light (count, 4, 3, size, size) and mattes (count, 4, 1, size, size): the ground, then the others."""
     device = bank.device
     photos = torch.unflatten(bank.crop(4 * count, (size, size), generator), 0, (count, 4))
     light = photos.clamp(min=1e-3) ** GAMMA
@@ -128,6 +128,7 @@ def _draw_shape(count: int, size: int, generator: torch.Generator) -> Tensor:
 
 def _draw_hairs(count: int, size: int, generator: torch.Generator) -> Tensor:
     """Mattes (count, 1, size, size) of HAIRS curved, tapered lines of one to eight pixels."""
+
     def draw(low: float, high: float) -> Tensor:
         return _uniform(generator, low, high, count, HAIRS, 1, 1)
 

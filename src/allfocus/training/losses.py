@@ -44,9 +44,7 @@ def stack_loss(network: StackNetwork, batch: Batch, *, levels: int, label_share:
         frames = reduce_frames(batch.frames, level)
         decision = network(frames, None if decision is None else leave_idle_out(decision, frames))
         picture, _ = compose(frames, decision, picture)
-        loss = level_loss(
-            frames, decision, picture, batch, needed, telling, level=level, label_share=label_share
-        )
+        loss = level_loss(frames, decision, picture, batch, needed, telling, level=level, label_share=label_share)
         total = total + 0.5**level * loss
     return total
 
@@ -107,11 +105,12 @@ def veil_loss(frames: Tensor, veil: Tensor, true: Tensor, factor: int) -> Tensor
     """Returns how far opacity and added light are from the true ones; smooth, or the head dies at zero."""
     if factor > 1:
         true = torch.unflatten(functional.avg_pool2d(true.flatten(0, 1), factor), 0, true.shape[:2])
-    opacity, added = true.split([1, 3], dim=2)
+    opacity, added = true[:, :, :1], true[:, :, 1:]
     own = veil[:, :, :1]
     error = functional.smooth_l1_loss(own, opacity, reduction="none", beta=0.1)
     # The light that an opaque veil adds is all there is; how exactly does not matter.
-    light = functional.smooth_l1_loss(own.clamp(0, 1) * (local_light(frames) + veil[:, :, 1:4]), added, reduction="none", beta=0.1)
+    own_light = own.clamp(0, 1) * (local_light(frames) + veil[:, :, 1:4])
+    light = functional.smooth_l1_loss(own_light, added, reduction="none", beta=0.1)
     weight = 1 + 4 * (opacity > 0.02).to(error.dtype)
     return (weight * (error + light.sum(2, keepdim=True))).mean()
 
@@ -123,7 +122,8 @@ def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
     """
     error = (batch.frames - batch.target[:, None]).abs().mean(2)
     error = functional.avg_pool2d(error, 3, stride=1, padding=1)
-    best, following = error.topk(2, dim=1, largest=False).values.split(1, dim=1)
+    lowest = error.topk(2, dim=1, largest=False).values
+    best, following = lowest[:, :1], lowest[:, 1:]
     needed = ((error == best) & (following - best > NEEDED)).to(error.dtype)
     return needed, ((following - best) / NEEDED).clamp(0.1, 1)
 

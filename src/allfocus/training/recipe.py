@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from allfocus.errors import InputError
 from allfocus.network.paper_network import PaperNetworkConfig
-from allfocus.network.stack_network import StackNetworkConfig
+from allfocus.network.stack_network import SIZE_MULTIPLE, StackNetworkConfig
 from allfocus.training.blurring import LARGEST_KERNEL
 from allfocus.training.samples import KERNELS, KINDS, ShuffleRecipe
 
@@ -209,12 +209,14 @@ def _check(recipe: Recipe, where: str) -> None:
     """Refuses combinations that could only fail later, in the middle of a run."""
     data, optimizer, log = recipe.data, recipe.optimizer, recipe.log
     config, stack = recipe.network_config, recipe.stack_network
+    # The coarsest level is a multiple of what the network asks for.
+    multiple = SIZE_MULTIPLE * 2 ** (max(data.levels, default=1) - 1)
     divides = stack.heads >= 1 and stack.token_channels % stack.heads == 0
     rules = (
         ("data.crop", data.crop, data.crop >= 32 and data.crop % 16 == 0, "a multiple of 16, 32 or more"),
         ("data.batch", data.batch, data.batch >= 1, "1 or more"),
         ("data.levels", list(data.levels), data.levels and min(data.levels) >= 1, "numbers of 1 or more"),
-        ("data.crop", data.crop, data.crop % 2 ** (max(data.levels, default=1) + 2) == 0, "16 pixels at every level"),
+        ("data.crop", data.crop, data.crop % multiple == 0, f"a multiple of {multiple} for so many levels"),
         ("data.held_out_every", data.held_out_every, data.held_out_every >= 0, "0 or more"),
         ("data.held_out_every", data.held_out_every, data.held_out_every != 1, "2 or more, or 0 to hold none out"),
         ("optimizer.iterations", optimizer.iterations, optimizer.iterations >= 1, "1 or more"),

@@ -305,7 +305,7 @@ def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) ->
     noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
     frames = torch.where(share(recipe.noise), frames + noise, frames).clamp(0, 1)
     frames = _compress(frames, round(recipe.jpeg * count), generator)
-    target = _pick(frames, batch.label) * gain.mean(1) / _pick(gain, batch.label)
+    target = (_pick(frames, batch.label) * gain.mean(1) / _pick(gain, batch.label)).clamp(0, 1)
     return Batch(frames, target, batch.label, batch.label_weight, batch.veil)
 
 
@@ -399,7 +399,7 @@ def _draw_stacks(
             seen[:moved].flatten(0, 1), grid, mode="bicubic", padding_mode="reflection", align_corners=True
         )
         still = torch.cat([torch.unflatten(shaken.clamp(0, 1), 0, (moved, sources)), still])
-    frames, truths, veil = still.split([3, 3, 4], dim=2)
+    frames, truths, veil = still[:, :, :3], still[:, :, 3:6], still[:, :, 6:]
     error = functional.avg_pool2d((frames - truths).abs().mean(2), 3, stride=1, padding=1)
     label = error.argmin(1)
 

@@ -18,7 +18,6 @@ from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
 from allfocus.training.samples import Batch, draw_batch
 
-
 Shape = tuple[int, int]
 """Sources and levels of a step."""
 
@@ -122,12 +121,16 @@ class Stepper:
         return loss.detach()
 
     def _share_gradients(self) -> None:
-        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        # Processes draw their own number of levels; with one level, what looks at the level above has no gradient.
+        gradients = [
+            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in self.parameters
+        ]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         torch.distributed.all_reduce(flat)
         flat /= self.world
-        for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
+        parts = torch.split(flat, [gradient.numel() for gradient in gradients])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
 
     def _draw(self, sources: int) -> Batch:
         data, shuffle = self.recipe.data, self.recipe.shuffle

@@ -34,13 +34,15 @@ def fuse_batch(network: nn.Module, batch: Batch, *, levels: int = 1) -> Tensor:
     with torch.no_grad():
         if not isinstance(network, StackNetwork):
             return torch.cat([network(frames[None]) for frames in batch.frames])
-        fused = []
-        for own in batch.frames:
-            picture = None
-            for frames, decision in network.levels(own[None], levels):
-                picture, _ = compose(frames, decision, picture)
-            fused.append(picture)
-        return torch.cat(fused)
+        return torch.cat([_fuse_stack(network, frames[None], levels) for frames in batch.frames])
+
+
+def _fuse_stack(network: StackNetwork, frames: Tensor, levels: int) -> Tensor:
+    decided = network.levels(frames, levels)
+    picture, _ = compose(*next(decided), None)
+    for own, decision in decided:
+        picture, _ = compose(own, decision, picture)
+    return picture
 
 
 def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Path) -> None:

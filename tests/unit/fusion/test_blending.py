@@ -1,16 +1,20 @@
-"""From selection logits to a picture: evidence, settling, weights, blending."""
+"""From selection logits to a picture: evidence, settling, weights, veils, blending."""
 
 import cv2
 import numpy as np
 import pytest
 
 from allfocus.fusion.blending import (
+    EVIDENCE_WINDOW,
+    FAINTEST_OPACITY,
     LARGEST_MARGIN,
-    PRIOR_WEIGHT,
+    Veil,
     blend_frames,
-    differing_evidence,
+    detail_evidence,
     selection_weights,
     settle_logits,
+    stack_evidence,
+    unveil,
 )
 from allfocus.images.transfer import SRGB, Curve
 
@@ -34,45 +38,72 @@ def disk(shape, centre, radius):
 # Evidence
 
 
-def test_equal_frames_are_no_evidence():
-    frame = textured(0)
-    assert differing_evidence([frame, frame.copy(), frame.copy()]).max() < 1e-3
+NOISE = 0.5 / 255
 
 
-def test_frames_that_differ_much_are_full_evidence():
-    evidence = differing_evidence([textured(0), textured(1)])
+def test_a_frame_without_detail_is_no_evidence():
+    assert detail_evidence(np.full((64, 80), 0.5, np.float32), NOISE).max() < 1e-6
+    slope = np.broadcast_to(np.linspace(0.2, 0.8, 800, dtype=np.float32), (64, 800))
+    assert detail_evidence(slope, NOISE)[:, 8:-8].max() < 0.05
+
+
+def test_texture_is_full_evidence():
+    evidence = detail_evidence(textured(0), NOISE)
     assert evidence.shape == (64, 80)
     assert evidence.dtype == np.float32
     assert evidence.min() > 0.99
     assert evidence.max() <= 1
 
 
-def test_noise_of_one_level_of_eight_bits_is_weak_evidence():
-    generator = np.random.default_rng(3)
-    frames = [0.5 + generator.normal(0, 1 / 255, (64, 80)).astype(np.float32) for _ in range(4)]
-    assert 0 < differing_evidence(frames).mean() < 0.35
+@pytest.mark.parametrize("deviation", [0.5 / 255, 1 / 255, 0.02])
+def test_noise_is_weak_evidence_if_it_is_known_how_strong_it_is(deviation):
+    frame = 0.5 + np.random.default_rng(3).normal(0, deviation, (64, 80)).astype(np.float32)
+    assert detail_evidence(frame, deviation).mean() < 0.1
+    # The same noise is taken for detail by one who expects none of that strength.
+    assert detail_evidence(frame, deviation / 10).mean() > 0.8
 
 
-def test_evidence_is_where_the_frames_differ_and_nowhere_else():
-    first = np.full((64, 80), 0.5, np.float32)
-    second = first.copy()
-    second[20:30, 20:30] = 0.8
-    evidence = differing_evidence([first, second])
+def test_evidence_grows_with_detail():
+    means = [detail_evidence(0.5 + share * (textured(0) - 0.5), 0.01).mean() for share in (0.01, 0.05, 0.2, 1)]
+    assert means == sorted(means)
+    assert means[0] < 0.05
+    assert means[-1] > 0.95
+
+
+@pytest.mark.parametrize("factor", [0.01, 0.25, 3])
+def test_evidence_is_a_matter_of_detail_against_noise_and_not_of_the_range(factor):
+    frame = 0.5 + 0.05 * (textured(0) - 0.5)
+    expected = detail_evidence(frame, 0.01)
+    np.testing.assert_allclose(detail_evidence(factor * frame + 0.3, factor * 0.01), expected, atol=1e-3)
+
+
+def test_evidence_is_where_there_is_detail_and_nowhere_else():
+    frame = np.full((64, 80), 0.5, np.float32)
+    frame[20:30, 20:30] = textured(0, (10, 10))
+    evidence = detail_evidence(frame, NOISE)
     assert evidence[20:30, 20:30].min() > 0.95
     far_away = np.ones_like(evidence, bool)
-    far_away[11:39, 11:39] = False
-    assert evidence[far_away].max() < 1e-3
-
-
-def test_a_frame_that_is_only_brighter_is_no_evidence():
-    frame = textured(0) * 0.5
-    assert differing_evidence([frame, frame + 0.2]).max() < 1e-3
+    reach = EVIDENCE_WINDOW - 1
+    far_away[20 - reach : 30 + reach, 20 - reach : 30 + reach] = False
+    assert evidence[far_away].max() < 1e-6
 
 
 def test_grey_frames_and_the_same_in_three_channels_are_equal_evidence():
-    grey = [textured(0), textured(1)]
-    colour = [np.repeat(frame[..., None], 3, axis=2) for frame in grey]
-    np.testing.assert_allclose(differing_evidence(colour), differing_evidence(grey), atol=1e-6)
+    grey = 0.02 * textured(0)
+    np.testing.assert_allclose(
+        detail_evidence(np.repeat(grey[..., None], 3, axis=2), 0.01), detail_evidence(grey, 0.01), atol=1e-5
+    )
+
+
+def test_the_evidence_of_a_stack_is_that_of_the_frame_that_has_most_detail():
+    sharp = textured(0)
+    frames = [cv2.GaussianBlur(sharp, (0, 0), 3), sharp, np.full_like(sharp, 0.5)]
+    frames[0][:, :40], frames[1][:, 40:] = 0.5, 0.5
+    expected = np.max([detail_evidence(frame, NOISE) for frame in frames], axis=0)
+    np.testing.assert_array_equal(stack_evidence(frames, NOISE), expected)
+    np.testing.assert_array_equal(stack_evidence(frames[::-1], NOISE), expected)
+    assert expected[:, :36].min() > 0.9
+    assert expected[:, 44:].min() > 0.1
 
 
 # Settling
@@ -140,40 +171,6 @@ def test_settling_leaves_its_input_untouched():
         np.testing.assert_array_equal(array, kept)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4)])
-def test_a_prior_decides_where_nothing_else_tells(size):
-    logits = decided(textured(3, (96, 128)) > 0.5)
-    prior = [np.full(size, -6, np.float32), np.zeros(size, np.float32)]
-    first, second = settle_logits(logits, np.zeros((96, 128), np.float32), prior)
-    assert (second > first + 5).all()
-
-
-def test_a_prior_of_any_size_decides_each_place_for_itself():
-    left = np.arange(8) < 4
-    prior = [own[None].repeat(6, axis=0) for own in decided(left)]
-    logits = decided(np.zeros((192, 256), bool))
-    first, second = settle_logits(logits, np.zeros((192, 256), np.float32), prior)
-    assert (first > second)[:, :96].all()
-    assert (first < second)[:, 160:].all()
-
-
-def test_a_prior_counts_for_little_beside_evidence():
-    """It weighs what two pixels in a hundred can tell, so twenty in a hundred overrule it."""
-    assert float(PRIOR_WEIGHT) == pytest.approx(0.02)
-    clear = textured(1, (128, 128)) < 0.2
-    prior = [np.full((2, 2), -4, np.float32), np.zeros((2, 2), np.float32)]
-    first, second = settle_logits(decided(np.ones((128, 128), bool)), clear.astype(np.float32), prior)
-    assert (first > second).all()
-
-
-def test_full_evidence_keeps_its_logits_whatever_the_prior():
-    logits = [textured(seed) * 8 for seed in range(3)]
-    prior = [np.full((1, 2), value, np.float32) for value in (-9, 0, -9)]
-    settled = settle_logits(logits, np.ones((64, 80), np.float32), prior)
-    for own, kept in zip(logits, settled, strict=True):
-        np.testing.assert_allclose(kept, own - np.max(logits, axis=0), atol=1e-5)
-
-
 # Weights
 
 
@@ -208,6 +205,58 @@ def test_huge_logits_do_not_overflow():
 def test_equal_logits_share_evenly():
     for weight in selection_weights([np.full((3, 4), 7, np.float32)] * 5):
         np.testing.assert_allclose(weight, 0.2, atol=1e-7)
+
+
+# Veils
+
+
+def veiled(behind, opacity, colour, *, low=0.0, span=1.0):
+    """What a frame shows of `behind` beside a near thing of an even colour; light is the square of the value."""
+    alpha = opacity[..., None] if behind.ndim == 3 else opacity
+    seen = np.sqrt(alpha * colour**2 + (1 - alpha) * ((behind - low) / span) ** 2)
+    added = np.repeat((opacity * colour**2)[..., None], 3, axis=2)
+    return (low + span * seen).astype(np.float32), Veil(opacity, added.astype(np.float32))
+
+
+@pytest.mark.parametrize(("low", "span"), [(0, 1), (0, 0.02), (0.3, 0.25)])
+@pytest.mark.parametrize("shape", [(24, 30, 3), (24, 30)])
+def test_a_veil_that_is_known_is_taken_off(shape, low, span):
+    behind = (low + span * (0.1 + 0.8 * textured(0, shape))).astype(np.float32)
+    opacity = np.linspace(0.05, 0.85, 30, dtype=np.float32)[None].repeat(24, axis=0)
+    frame, veil = veiled(behind, opacity, 0.7, low=low, span=span)
+    before = frame.copy()
+    assert np.abs(frame - behind).max() > 0.3 * span
+    found = unveil(frame, veil, low, span)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, behind, atol=1e-4 * span)
+    np.testing.assert_array_equal(frame, before)
+
+
+def test_a_faint_veil_is_left_and_pixels_without_one_stay_to_the_bit():
+    frame = textured(0, (10, 12, 3))
+    opacity = np.zeros((10, 12), np.float32)
+    opacity[5], opacity[8] = FAINTEST_OPACITY, 0.5
+    found = unveil(frame, Veil(opacity, np.full((10, 12, 3), 0.01, np.float32)), 0.1, 0.9)
+    untouched = opacity < 0.5
+    np.testing.assert_array_equal(found[untouched], frame[untouched])
+    assert (found[~untouched] != frame[~untouched]).all()
+    faint = Veil(np.minimum(opacity, FAINTEST_OPACITY), np.full((10, 12, 3), 0.01, np.float32))
+    assert unveil(frame, faint, 0.1, 0.9) is frame
+
+
+def test_a_veil_comes_in_without_a_step():
+    opacity = np.linspace(0, 0.1, 400, dtype=np.float32)[None]
+    frame = np.full((1, 400), 0.4, np.float32)
+    found = unveil(frame, Veil(opacity, np.repeat((opacity * 0.9)[..., None], 3, axis=2)), 0, 1)
+    assert np.abs(np.diff(found)).max() < 0.002
+    assert abs(float(found[0, -1] - 0.4)) > 0.02
+
+
+def test_more_veil_than_light_leaves_black_and_no_nan():
+    frame = np.full((4, 4, 3), 0.1, np.float32)
+    found = unveil(frame, Veil(np.full((4, 4), 0.8, np.float32), np.ones((4, 4, 3), np.float32)), 0, 1)
+    assert np.isfinite(found).all()
+    assert found.max() < 0.01
 
 
 # Blending
@@ -298,8 +347,8 @@ def test_settled_weights_pick_one_noise_pattern_in_a_flat_area():
     frames = [sharp, cv2.GaussianBlur(sharp, (0, 0), 2)]
     for seed, frame in enumerate(frames):
         frame[flat] = 0.5 + np.random.default_rng(seed).normal(0, 0.5 / 255, int(flat.sum()))
-    # Within half an evidence window of the rim the texture outside still speaks, and the network sees it too.
-    guessing = disk(sharp.shape, (48, 64), 14)
+    # Within an evidence window of the rim the texture outside still speaks, and the network sees it too.
+    guessing = disk(sharp.shape, (48, 64), 11)
     logits = decided(~guessing | (textured(5, sharp.shape) > 0.5))
-    weights = selection_weights(settle_logits(logits, differing_evidence(frames)))
+    weights = selection_weights(settle_logits(logits, stack_evidence(frames, NOISE)))
     assert weights[0][flat].min() > 0.95

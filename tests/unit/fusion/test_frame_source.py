@@ -1,8 +1,9 @@
-"""Where fusion takes pixels from: memory and disk give the same, in parts, at both scales."""
+"""Where fusion takes pixels from: memory and disk give the same, in parts, at every level."""
 
 import numpy as np
 import pytest
 
+from allfocus.errors import InputError
 from allfocus.fusion import frame_source
 from allfocus.fusion.frame_source import (
     LARGEST_FULL_SCALE,
@@ -11,9 +12,8 @@ from allfocus.fusion.frame_source import (
     decision_scale,
     enlarge,
     open_spool,
-    read_whole_reduced,
 )
-from allfocus.fusion.windows import block_sharpness
+from allfocus.fusion.windows import block_sharpness, coarsest_level, level_size
 from allfocus.images.tiling import FrameSpool, reduce_frame
 
 AREA = (slice(5, 23), slice(8, 31))
@@ -109,23 +109,49 @@ def test_a_spool_that_lacks_reduced_frames_is_refused(monkeypatch):
         SpoolSource(spool)
 
 
-@pytest.mark.parametrize("factor", [1, 2, 4])
-def test_a_whole_frame_is_reduced_beyond_the_scale_of_the_decision(scale, factor):
-    frames = random_frames(1, (45, 63, 3))
-    expected = frames[0]
-    for _ in range({1: 0, 2: 1, 4: 2}[factor] + scale - 1):
+@pytest.mark.parametrize("shape", [(145, 163, 3), (146, 162)])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_every_level_is_half_of_the_one_before_on_disk_as_in_memory(scale, shape, bits, level):
+    frames = random_frames(2, shape, min(bits, 16))
+    expected = reduce_frame(frames[1], scale)
+    for _ in range(level):
         expected = reduce_frame(expected, 2)
-    np.testing.assert_array_equal(read_whole_reduced(MemorySource(frames), 0, factor), expected)
+    decided = -(-shape[0] // scale), -(-shape[1] // scale)
+    assert expected.shape[:2] == level_size(decided, level)
+    area = (slice(3, 15), slice(6, 19))
+    with fill(open_spool(bits), frames) as spool:
+        for source in (MemorySource(frames), SpoolSource(spool)):
+            found = source.read_reduced(1, EVERYTHING, level)
+            assert found.dtype == np.float32
+            # On disk every halving rounds to the levels of the frames.
+            rounding = 0 if bits == 32 else 0.5 * (level + scale - 1) / (2**bits - 1)
+            np.testing.assert_allclose(found, expected, atol=rounding + 1e-6)
+            np.testing.assert_array_equal(source.read_reduced(1, area, level), found[area])
 
 
-def test_a_source_that_keeps_reduced_frames_is_asked_for_them():
-    class Prepared(MemorySource):
-        def read_whole(self, index, factor):
-            return np.full((2, 3), 10 * index + factor)
+@pytest.mark.parametrize("size", [(33, 1), (1, 1), (500, 90), (31, 1300)])
+@pytest.mark.parametrize("frames", [2, 4000])
+def test_the_coarsest_level_that_a_plan_can_ask_for_is_there(scale, size, frames):
+    pictures = random_frames(2, size)
+    decided = -(-size[0] // scale), -(-size[1] // scale)
+    level = coarsest_level(decided, frames, 20_000)
+    with fill(open_spool(8), pictures) as spool:
+        for source in (MemorySource(pictures), SpoolSource(spool)):
+            assert source.read_reduced(0, EVERYTHING, level).shape == level_size(decided, level)
 
-    found = read_whole_reduced(Prepared(random_frames(2, (8, 8))), 1, 4)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, np.full((2, 3), 14))
+
+def test_levels_in_memory_are_made_once_and_only_when_asked_for():
+    source = MemorySource(random_frames(2, (64, 64)))
+    assert len(source._levels) == 1
+    first = source.read_reduced(0, EVERYTHING, 2)
+    assert len(source._levels) == 3
+    assert np.shares_memory(source.read_reduced(0, EVERYTHING, 2), first)
+
+
+def test_one_frame_on_disk_is_no_stack():
+    with fill(open_spool(8), random_frames(1, (8, 8))) as spool, pytest.raises(InputError, match="at least 2 frames"):
+        SpoolSource(spool)
 
 
 def test_enlarging_keeps_the_place_of_things():

@@ -8,11 +8,12 @@ import pytest
 
 from allfocus.errors import InputError
 from allfocus.fusion import inference
+from allfocus.fusion.decisions import EXCLUSION
 from allfocus.fusion.inference import (
+    Above,
     choose_device,
-    prepare_frame,
     processor_count,
-    run_network,
+    run_level,
     three_channels,
     weights_folder,
 )
@@ -23,25 +24,95 @@ def random_frames(count, shape, seed=0):
     return [generator.random(shape, dtype=np.float32) for _ in range(count)]
 
 
-@pytest.mark.parametrize("channels", [(), (3,)])
-@pytest.mark.parametrize("size", [(1, 1), (7, 30), (16, 16), (33, 47)])
-def test_every_frame_gets_logits_of_its_size(size, channels):
-    logits = run_network(random_frames(3, (*size, *channels)), device="cpu", threads=1)
-    assert len(logits) == 3
-    for own in logits:
-        assert own.shape == size
-        assert own.dtype == np.float32
-        assert np.isfinite(own).all()
+def random_stack(count, size, seed=0):
+    return np.random.default_rng(seed).random((count, 3, *size), dtype=np.float32)
 
 
-@pytest.mark.parametrize(("size", "padded"), [((1, 1), (16, 16)), ((16, 17), (16, 24)), ((24, 9), (24, 16))])
-def test_a_frame_is_padded_to_a_multiple_of_eight_with_its_last_pixels(size, padded):
-    frame = random_frames(1, (*size, 3))[0]
-    found = prepare_frame(frame)
-    assert found.shape == (3, *padded)
-    np.testing.assert_array_equal(found[:, : size[0], : size[1]], frame.transpose(2, 0, 1))
-    beyond = [np.minimum(np.arange(length), own - 1) for length, own in zip(padded, size, strict=True)]
-    np.testing.assert_array_equal(found, frame[np.ix_(*beyond)].transpose(2, 0, 1))
+def random_above(count, size, seed=1):
+    """A decision of the level above in which some frames are out in places, and the best is nowhere behind."""
+    generator = np.random.default_rng(seed)
+    behind = -12 * generator.random((count, size[0] // 2, size[1] // 2), dtype=np.float32)
+    behind = np.maximum(behind - behind.max(axis=0), -EXCLUSION)
+    veil = generator.random((count, 5, size[0] // 8, size[1] // 8), dtype=np.float32) - np.float32(0.5)
+    return Above(behind, veil, generator.random((3, size[0] // 2, size[1] // 2), dtype=np.float32))
+
+
+def run(frames, above=None, threads=1):
+    return run_level(frames, above, device="cpu", threads=threads)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("size", [(16, 16), (24, 40), (64, 16)])
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_a_level_gets_logits_veils_and_a_picture_of_its_size(count, size, whole):
+    output = run(random_stack(count, size), None if whole else random_above(count, size))
+    assert output.logits.shape == (count, *size)
+    assert output.veil.shape == (count, 5, size[0] // 4, size[1] // 4)
+    assert output.picture.shape == output.correction.shape == (3, *size)
+    for part in output:
+        assert part.dtype == np.float32
+        assert np.isfinite(part).all()
+    # Nothing comes from above where there is nothing above.
+    assert (output.correction == 0).all() == whole
+
+
+def test_the_level_above_is_heard():
+    frames, above = random_stack(2, (32, 48)), random_above(2, (32, 48))
+    behind = np.zeros_like(above.behind)
+    behind[0] = -5
+    first, second = (run(frames, above._replace(behind=own)).logits for own in (behind, behind[::-1].copy()))
+    more = (second[0] - second[1]) - (first[0] - first[1])
+    assert more.mean() > 0.5
+    assert (more > 0).mean() > 0.7
+
+
+def test_a_frame_that_is_out_changes_nothing_of_the_others():
+    frames, above = random_stack(3, (48, 64)), random_above(3, (48, 64))
+    above.behind[2], above.behind[0] = -EXCLUSION, 0
+    expected = run(frames, above)
+    frames[2] = 1 - frames[2] ** 2
+    above.veil[2] += 0.3
+    found = run(frames, above)
+    np.testing.assert_array_equal(found.logits[:2], expected.logits[:2])
+    np.testing.assert_array_equal(found.veil[:2], expected.veil[:2])
+    assert np.abs(found.logits[2] - expected.logits[2]).max() > 0
+    without = run(frames[:2], Above(above.behind[:2], above.veil[:2], above.picture))
+    np.testing.assert_allclose(without.logits, expected.logits[:2], atol=1e-4)
+    np.testing.assert_allclose(without.veil, expected.veil[:2], atol=1e-4)
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("weights", [None, "/networks/own.onnx"])
+def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, part, value, weights):
+    class Damaged:
+        def run(self, names, inputs):
+            found = [np.zeros((2, 16, 16)), np.zeros((2, 5, 4, 4)), np.zeros((3, 16, 16)), np.zeros((3, 16, 16))]
+            found[part].flat[-1] = value
+            return found
+
+    monkeypatch.setattr(inference, "_session", lambda *arguments, **options: Damaged())
+    with pytest.raises(InputError, match=f"{weights or 'ips'}: .*no numbers"):
+        run_level(random_stack(2, (16, 16)), None, device="cpu", threads=1, weights=weights)
+
+
+def test_a_session_is_made_once_for_each_graph_and_number_of_threads():
+    level, whole = (inference._session("cpu", 1, None, whole=whole) for whole in (False, True))
+    assert level is not whole
+    assert level is inference._session("cpu", 1, None, whole=False)
+    assert [entry.name for entry in level.get_inputs()] == list(inference.INPUTS)
+    assert [entry.name for entry in whole.get_inputs()] == ["frames"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"no network", "no ONNX file that can be run"), (None, "cannot be read")]
+)
+def test_a_file_that_is_no_network_is_a_clear_error(tmp_path, content, message):
+    path = tmp_path / "own.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        run_level(random_stack(2, (16, 16)), None, device="cpu", threads=1, weights=str(path))
 
 
 def test_grey_becomes_three_equal_channels_and_colour_stays():
@@ -51,21 +122,25 @@ def test_grey_becomes_three_equal_channels_and_colour_stays():
         np.testing.assert_array_equal(three_channels(grey)[..., channel], grey)
 
 
-def test_logits_follow_their_frames_when_the_order_changes():
-    frames = random_frames(4, (40, 48, 3))
+@pytest.mark.parametrize("whole", [True, False])
+def test_logits_follow_their_frames_when_the_order_changes(whole):
+    frames, above = random_stack(4, (40, 48)), random_above(4, (40, 48))
     order = [2, 0, 3, 1]
-    logits = run_network(frames, device="cpu", threads=1)
-    permuted = run_network([frames[index] for index in order], device="cpu", threads=1)
-    for own, index in zip(permuted, order, strict=True):
-        np.testing.assert_allclose(own, logits[index], atol=1e-3)
+    output = run(frames, None if whole else above)
+    turned = Above(above.behind[order], above.veil[order], above.picture)
+    permuted = run(frames[order], None if whole else turned)
+    np.testing.assert_allclose(permuted.logits, output.logits[order], atol=1e-3)
+    np.testing.assert_allclose(permuted.veil, output.veil[order], atol=1e-3)
+    np.testing.assert_allclose(permuted.picture, output.picture, atol=1e-3)
     # Frames differ, or any order would do.
-    assert np.abs(logits[0] - logits[1]).max() > 0.1
+    assert np.abs(output.logits[0] - output.logits[1]).max() > 0.1
 
 
-def test_the_number_of_threads_changes_no_bit():
-    frames = random_frames(3, (96, 120, 3))
-    one, three = (run_network(frames, device="cpu", threads=threads) for threads in (1, 3))
-    np.testing.assert_array_equal(one, three)
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_number_of_threads_changes_no_bit(whole):
+    frames, above = random_stack(3, (96, 120)), None if whole else random_above(3, (96, 120))
+    for one, three in zip(run(frames, above, 1), run(frames, above, 3), strict=True):
+        np.testing.assert_array_equal(one, three)
 
 
 def test_the_weights_are_shipped():

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from allfocus.errors import InputError, OutputError
-from allfocus.images.tiling import FrameSpool, from_levels, reduce_frame, to_levels
+from allfocus.images.tiling import SMALLEST_LEVEL, FrameSpool, from_levels, reduce_frame, to_levels
 
 EVERYTHING = (slice(None), slice(None))
 
@@ -113,6 +113,40 @@ def test_reduced_frames_are_kept_beside_the_frames_and_measured(bit_depth, shape
             np.testing.assert_array_equal(spool[index][EVERYTHING], frame)
 
 
+@pytest.mark.parametrize("shape", [(131, 241, 3), (100, 33), (20, 30, 3)])
+@pytest.mark.parametrize("bit_depth", [8, 16, 32])
+@pytest.mark.parametrize("reduction", [1, 2])
+def test_levels_are_kept_down_to_the_smallest(bit_depth, shape, reduction):
+    frames = [random_frame(bit_depth, shape, seed) for seed in range(2)]
+    with FrameSpool(bit_depth=bit_depth, scale=lambda height, width: reduction) as spool:
+        for frame in frames:
+            spool.append(frame)
+        for index, frame in enumerate(frames):
+            expected, level = reduce_frame(frame, reduction), 0
+            while True:
+                found = spool.level(index, level)[EVERYTHING]
+                assert found.shape == expected.shape
+                rounding = 0 if bit_depth == 32 else 0.5 * (level + reduction - 1) / (2**bit_depth - 1)
+                # Integers end at 0 and 1; floating point does not.
+                np.testing.assert_allclose(found, expected, atol=rounding + 1e-6)
+                if max(expected.shape[:2]) <= SMALLEST_LEVEL:
+                    break
+                expected, level = reduce_frame(expected, 2), level + 1
+            with pytest.raises(IndexError):
+                spool.level(index, level + 1)
+        # Levels do not shift the frames that come after them.
+        np.testing.assert_array_equal(spool[1][EVERYTHING], frames[1])
+
+
+def test_a_spool_that_is_not_asked_for_a_scale_keeps_no_levels():
+    with FrameSpool(bit_depth=8) as spool:
+        spool.append(random_frame(8, (130, 240)))
+        assert spool.level(0, 0) is spool[0]
+        with pytest.raises(IndexError):
+            spool.level(0, 1)
+        assert os.fstat(spool._file.fileno()).st_size == 130 * 240
+
+
 def test_the_scale_is_asked_once_with_the_size_of_the_first_frame():
     asked = []
 
@@ -122,10 +156,10 @@ def test_the_scale_is_asked_once_with_the_size_of_the_first_frame():
 
     with FrameSpool(bit_depth=8, scale=scale) as spool:
         for seed in range(3):
-            spool.append(random_frame(8, (30, 41, 3), seed))
-        assert asked == [(30, 41)]
+            spool.append(random_frame(8, (30, 31, 3), seed))
+        assert asked == [(30, 31)]
         assert spool.reduction == 1
-        # At scale 1 there is no second copy.
+        # At scale 1 there is no second copy; the frames are too small for coarser levels.
         assert spool.reduced == list(spool)
         assert os.fstat(spool._file.fileno()).st_size <= 3 * 4096
 

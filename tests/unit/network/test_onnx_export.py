@@ -1,19 +1,31 @@
 """The exported network computes what torch computes, is the one that is shipped, and fails without leaving a trace."""
 
+import base64
+import functools
 import importlib.resources
 import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
 
 from allfocus.errors import ExportError, InputError
+from allfocus.fusion import inference
 from allfocus.network import onnx_export
 from allfocus.network.checkpoint import load_network, save_network
-from allfocus.network.onnx_export import ExportReport, export_onnx
-from allfocus.network.stack_network import StackNetwork, StackNetworkConfig
+from allfocus.network.onnx_export import (
+    INPUTS,
+    OUTPUTS,
+    WHOLE_KEY,
+    ExportReport,
+    LevelGraph,
+    WholeGraph,
+    export_onnx,
+)
+from allfocus.network.stack_network import EXCLUSION, StackNetwork, StackNetworkConfig
 
 WEIGHTS = Path(str(importlib.resources.files("allfocus"))) / "weights"
 SIZES = [(2, 16, 16), (2, 64, 24), (3, 40, 136), (7, 48, 32), (12, 24, 24)]
@@ -22,39 +34,81 @@ SIZES = [(2, 16, 16), (2, 64, 24), (3, 40, 136), (7, 48, 32), (12, 24, 24)]
 pytestmark = pytest.mark.filterwarnings(r"ignore:.*LeafSpec.*:FutureWarning")
 
 
-def random_stack(sources, height, width):
-    return np.random.default_rng(sources).random((sources, 3, height, width), dtype=np.float32)
+def random_inputs(graph, sources, height, width):
+    """Inputs of a graph by name; some sources are out in some places, one everywhere."""
+    random = np.random.default_rng(sources)
+    shapes = (
+        (sources, 3, height, width),
+        (sources, height // 2, width // 2),
+        (sources, 5, height // 8, width // 8),
+        (3, height // 2, width // 2),
+    )
+    inputs = {name: random.random(shape, dtype=np.float32) for name, shape in zip(INPUTS, shapes, strict=True)}
+    behind = np.maximum(-12 * inputs["behind"], -EXCLUSION)
+    behind[0] = 0
+    if sources > 2:
+        behind[1] = -EXCLUSION
+    inputs["behind"] = behind.astype(np.float32)
+    return {name: inputs[name] for name in (INPUTS if graph == "level" else INPUTS[:1])}
 
 
-def run_onnx(path, stack):
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(None, {"frames": stack})[0]
+def model_of(path, graph):
+    """The ONNX model of a level, or that of the coarsest level within it."""
+    model = onnx.load(path)
+    if graph == "level":
+        return model
+    (found,) = [entry.value for entry in model.metadata_props if entry.key == WHOLE_KEY]
+    return onnx.load_from_string(base64.b64decode(found))
+
+
+@functools.cache
+def session_of(path, graph):
+    return onnxruntime.InferenceSession(model_of(path, graph).SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def run_torch(path, graph, inputs):
+    network, _ = load_network(path)
+    with torch.no_grad():
+        found = (LevelGraph if graph == "level" else WholeGraph)(network)(*map(torch.from_numpy, inputs.values()))
+    return [part.numpy() for part in found]
+
+
+def assert_same(found, expected):
+    """Weights, veils, pictures and corrections agree; logits may be large and differ harmlessly."""
+    for name, one, other in zip(OUTPUTS, found, expected, strict=True):
+        if name == "logits":
+            one, other = (torch.from_numpy(part).softmax(dim=0).numpy() for part in (one, other))
+            assert other.std() > 0.01
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, atol=1e-4, rtol=0, err_msg=name)
 
 
 class ShippedProgram:
-    """What torch.onnx.export would return, without the half minute that it takes: always the shipped network."""
+    """What torch.onnx.export would return, without the minute that it takes: always the shipped network."""
 
-    def save(self, path, **_):
-        shutil.copy(WEIGHTS / "ips.onnx", path)
-
-    class model:  # noqa: N801
-        opset_imports = {"": 20}  # noqa: RUF012
+    def __init__(self, graph, *_, **__):
+        self.model_proto = model_of(WEIGHTS / "ips.onnx", "level" if isinstance(graph, LevelGraph) else "whole")
 
 
 @pytest.fixture
 def quick_export(monkeypatch):
-    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: ShippedProgram())
+    monkeypatch.setattr(torch.onnx, "export", ShippedProgram)
     # The two small ones of the proofs are enough for a test.
     monkeypatch.setattr(onnx_export, "PROOFS", ((2, 64, 96), (12, 40, 40)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def other_weights(tmp_path_factory):
     """A small network that is not the shipped one."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        network = StackNetwork(StackNetworkConfig(channels=8, middle_channels=8, token_channels=8, heads=2, state=4))
-        torch.nn.init.normal_(network.head.weight, std=0.5)
+        config = StackNetworkConfig(
+            channels=8, middle_channels=8, token_channels=8, mamba_blocks=1, heads=2, state=4, veil_channels=4
+        )
+        network = StackNetwork(config)
+        for layer in (network.prior_stem, network.veil_second):
+            torch.nn.init.normal_(layer.weight, std=0.3)
+        torch.nn.init.normal_(network.head.weight, std=2.0)  # decided, not even
     path = tmp_path_factory.mktemp("other") / "weights.safetensors"
     save_network(path, network, {})
     return path
@@ -63,37 +117,48 @@ def other_weights(tmp_path_factory):
 # The shipped file
 
 
+@pytest.mark.parametrize("graph", ["level", "whole"])
 @pytest.mark.parametrize(("sources", "height", "width"), SIZES)
-def test_the_shipped_onnx_computes_what_the_shipped_weights_compute(sources, height, width):
-    network, _ = load_network(WEIGHTS / "ips.safetensors")
-    stack = random_stack(sources, height, width)
-    with torch.no_grad():
-        expected = network(torch.from_numpy(stack)[None])[0].softmax(dim=0).numpy()
-    logits = run_onnx(WEIGHTS / "ips.onnx", stack)
-    assert logits.shape == (sources, height, width)
-    found = torch.from_numpy(logits).softmax(dim=0).numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
-    assert found.std() > 0.01
+def test_the_shipped_onnx_computes_what_the_shipped_weights_compute(graph, sources, height, width):
+    inputs = random_inputs(graph, sources, height, width)
+    found = session_of(WEIGHTS / "ips.onnx", graph).run(None, inputs)
+    assert found[0].shape == (sources, height, width)
+    assert_same(found, run_torch(WEIGHTS / "ips.safetensors", graph, inputs))
+
+
+@pytest.mark.parametrize("graph", ["level", "whole"])
+def test_the_graphs_have_their_inputs_and_outputs_for_any_size(graph):
+    session = session_of(WEIGHTS / "ips.onnx", graph)
+    assert [entry.name for entry in session.get_inputs()] == list(INPUTS if graph == "level" else INPUTS[:1])
+    assert [entry.name for entry in session.get_outputs()] == list(OUTPUTS)
+    sources, channels, height, width = session.get_inputs()[0].shape
+    assert channels == 3
+    assert not any(isinstance(side, int) for side in (sources, height, width))
 
 
 # Exporting
 
 
 @pytest.mark.slow
-def test_exporting_the_shipped_weights_gives_the_shipped_network(tmp_path):
-    output = tmp_path / "again.onnx"
-    report = export_onnx(WEIGHTS / "ips.safetensors", output)
-    network, _ = load_network(WEIGHTS / "ips.safetensors")
+def test_an_exported_network_computes_what_torch_computes_and_can_be_fused_with(other_weights, tmp_path):
+    """Really exported, once: a small network, for which it takes long enough."""
+    output = tmp_path / "small.onnx"
+    report = export_onnx(other_weights, output)
+    network, _ = load_network(other_weights)
     assert isinstance(report, ExportReport)
     assert report.path == output
     assert 0 <= report.largest_difference <= 1e-4
     assert report.opset >= 18
     assert report.parameters == sum(parameter.numel() for parameter in network.parameters())
-    assert [file.name for file in tmp_path.iterdir()] == ["again.onnx"]
-    for sources, height, width in SIZES:
-        stack = random_stack(sources, height, width)
-        again, shipped = run_onnx(output, stack), run_onnx(WEIGHTS / "ips.onnx", stack)
-        np.testing.assert_allclose(again, shipped, atol=1e-4, rtol=0)
+    assert [file.name for file in tmp_path.iterdir()] == ["small.onnx"]
+    for graph in ("level", "whole"):
+        for size in SIZES:
+            inputs = random_inputs(graph, *size)
+            expected = run_torch(other_weights, graph, inputs)
+            assert_same(session_of(output, graph).run(None, inputs), expected)
+            above = None if graph == "whole" else inference.Above(*(inputs[name] for name in INPUTS[1:]))
+            found = inference.run_level(inputs["frames"], above, device="cpu", threads=1, weights=str(output))
+            assert_same(found, expected)
 
 
 def test_a_run_folder_is_taken_for_its_weights(quick_export, tmp_path):
@@ -102,13 +167,46 @@ def test_a_run_folder_is_taken_for_its_weights(quick_export, tmp_path):
     shutil.copy(WEIGHTS / "ips.safetensors", run / "weights.safetensors")
     report = export_onnx(run, tmp_path / "model.onnx")
     assert report.largest_difference <= 1e-4
-    assert (tmp_path / "model.onnx").read_bytes() == (WEIGHTS / "ips.onnx").read_bytes()
+    assert report.parameters == 266_554
+    for graph in ("level", "whole"):
+        assert model_of(tmp_path / "model.onnx", graph) == model_of(WEIGHTS / "ips.onnx", graph)
 
 
 def test_a_network_that_computes_something_else_is_refused(quick_export, other_weights, tmp_path):
     with pytest.raises(ExportError, match=r"model\.onnx: ONNX differs from torch by .*; the tolerance is 0\.0001"):
         export_onnx(other_weights, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("graph", [LevelGraph, WholeGraph])
+def test_each_of_both_graphs_is_proved(quick_export, monkeypatch, tmp_path, graph):
+    measure = onnx_export._largest_difference
+    monkeypatch.setattr(
+        onnx_export, "_largest_difference", lambda own, model: 0.5 if isinstance(own, graph) else measure(own, model)
+    )
+    with pytest.raises(ExportError, match=r"differs from torch by 5\.00e-01"):
+        export_onnx(WEIGHTS / "ips.safetensors", tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("output", range(len(OUTPUTS)), ids=OUTPUTS)
+def test_a_difference_in_any_output_is_found(monkeypatch, output):
+    class Session:
+        def __init__(self, *_, **__):
+            self.session = session_of(WEIGHTS / "ips.onnx", "level")
+
+        def run(self, names, feed):
+            found = self.session.run(names, feed)
+            # One value, and not the same for all sources, or the weights would stay as they are.
+            found[output][(0,) * found[output].ndim] += 3
+            return found
+
+    network, _ = load_network(WEIGHTS / "ips.safetensors")
+    model = model_of(WEIGHTS / "ips.onnx", "level")
+    monkeypatch.setattr(onnx_export, "PROOFS", ((2, 64, 96),))
+    assert onnx_export._largest_difference(LevelGraph(network), model) < 1e-4
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    assert onnx_export._largest_difference(LevelGraph(network), model) > 1e-2
 
 
 def test_a_failed_proof_keeps_the_file_that_was_there(quick_export, monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""`ips`: shapes, switches, and what its logits mean."""
+"""`ips`: shapes, switches, what its logits mean, what it sees, and how veils are taken off."""
 
 import dataclasses
 import math
@@ -6,58 +6,261 @@ import math
 import pytest
 import torch
 
+from allfocus.fusion import windows
 from allfocus.network.blocks import HeadMambaBlock, ResBlock
-from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, select_pixels
+from allfocus.network.stack_network import (
+    EXCLUSION,
+    FAINTEST_OPACITY,
+    LARGEST_OPACITY,
+    REACH,
+    Decision,
+    StackNetwork,
+    StackNetworkConfig,
+    compose,
+    distance_behind,
+    lead,
+    local_light,
+    reduce_frames,
+    select_pixels,
+    unveil,
+)
 
 SMALL = StackNetworkConfig(
-    channels=8, middle_channels=8, token_channels=8, res_blocks=1, mamba_blocks=2, heads=2, state=4
+    channels=8,
+    middle_channels=8,
+    token_channels=8,
+    res_blocks=1,
+    mamba_blocks=2,
+    heads=2,
+    state=4,
+    veil_channels=4,
 )
 
 
 def small(**changes: object) -> StackNetwork:
-    torch.manual_seed(0)
-    return StackNetwork(dataclasses.replace(SMALL, **changes)).eval()
+    """A network whose every part has a say, the veil's head and the prior included, which begin at zero."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = StackNetwork(dataclasses.replace(SMALL, **changes)).eval()
+        for layer in (network.head, network.prior_stem, network.veil_second):
+            torch.nn.init.normal_(layer.weight, std=0.3)
+    return network
+
+
+def random_level(
+    sources: int, height: int, width: int, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Frames, and the logits, veil and picture of the level above."""
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.rand(1, sources, 3, height, width, generator=generator),
+        2 * torch.randn(1, sources, height // 2, width // 2, generator=generator),
+        0.2 * torch.rand(1, sources, 5, height // 8, width // 8, generator=generator),
+        torch.rand(1, 3, height // 2, width // 2, generator=generator),
+    )
+
+
+def decide(
+    network: StackNetwork, frames: torch.Tensor, logits: torch.Tensor, veil: torch.Tensor, picture: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """All that a level says: every part with rows and columns last."""
+    with torch.no_grad():
+        decision = network(frames, Decision(logits, veil))
+        composed, correction = compose(frames, decision, picture)
+    return {"logits": decision.logits, "veil": decision.veil, "picture": composed, "correction": correction}
+
+
+def columns(part: torch.Tensor, width: int) -> torch.Tensor:
+    """The part with as many columns as the frames have: those of a veil are four wide."""
+    return part.repeat_interleave(width // part.shape[-1], dim=-1)
 
 
 def count(module: torch.nn.Module, kind: type) -> int:
     return sum(isinstance(part, kind) for part in module.modules())
 
 
+# Shapes and switches
+
+
 @pytest.mark.parametrize("size", [(16, 16), (24, 40)])
 @pytest.mark.parametrize("sources", [2, 5])
-def test_there_is_one_logit_per_source_and_pixel(size, sources):
-    assert small()(torch.rand(2, sources, 3, *size)).shape == (2, sources, *size)
+def test_there_is_one_logit_per_source_and_pixel_and_one_veil_per_16_pixels(size, sources):
+    network = small()
+    decision = network(torch.rand(2, sources, 3, *size))
+    below = network(torch.rand(2, sources, 3, 2 * size[0], 2 * size[1]), decision)
+    for found, (height, width) in ((decision, size), (below, (2 * size[0], 2 * size[1]))):
+        assert found.logits.shape == (2, sources, height, width)
+        assert found.veil.shape == (2, sources, 5, height // 4, width // 4)
+        assert found.logits.isfinite().all()
 
 
-def test_the_default_has_both_branches():
+def test_the_default_has_both_branches_and_as_many_parameters_as_stated():
     network = StackNetwork(StackNetworkConfig())
     assert count(network.global_branch, HeadMambaBlock) == 4
     assert count(network.local_branch, ResBlock) == 1
     assert len({block.direction for block in network.global_branch}) == 4
+    assert sum(parameter.numel() for parameter in network.parameters()) == 266_554
 
 
 def test_a_branch_that_is_switched_off_has_no_weights():
     assert count(small(mamba_blocks=0), HeadMambaBlock) == 0
-    assert not any("middle" in name or "token" in name for name in small(mamba_blocks=0).state_dict())
+    assert not any(name.startswith("global_branch") for name in small(mamba_blocks=0).state_dict())
     assert not any(name.startswith("local_branch") for name in small(res_blocks=0).state_dict())
     for changes in ({"mamba_blocks": 0}, {"res_blocks": 0}):
-        assert small(**changes)(torch.rand(1, 2, 3, 16, 16)).isfinite().all()
+        assert small(**changes)(torch.rand(1, 2, 3, 16, 16)).logits.isfinite().all()
+
+
+def test_a_fresh_network_takes_no_veil_off():
+    with torch.random.fork_rng():
+        frames = torch.rand(1, 2, 3, 32, 32)
+        decision = StackNetwork(SMALL)(frames)
+    assert torch.equal(decision.veil, torch.zeros_like(decision.veil))
+    assert torch.equal(unveil(frames, decision.veil), frames)
+
+
+# What it sees
 
 
 @pytest.mark.parametrize(("blocks", "heard"), [(2, True), (0, False)])
 def test_only_the_global_branch_hears_from_afar(blocks, heard):
-    frames = torch.rand(1, 2, 3, 64, 64, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    (gradient,) = torch.autograd.grad(small(mamba_blocks=blocks)(frames)[..., -1, -1].sum(), frames)
+    frames = torch.rand(1, 2, 3, 96, 96, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    logits = small(mamba_blocks=blocks)(frames).logits
+    (gradient,) = torch.autograd.grad(logits[..., -1, -1].sum(), frames)
     assert bool(gradient[..., 0, 0].abs().sum() > 0) == heard
+
+
+def test_below_the_coarsest_level_the_global_branch_is_not_asked():
+    """What a window says could otherwise depend on how large it is."""
+    network = small()
+    level = random_level(2, 32, 32)
+    before = decide(network, *level)
+    for parameter in network.global_branch.parameters():
+        torch.nn.init.normal_(parameter, std=3)
+    assert torch.equal(decide(network, *level)["picture"], before["picture"])
+    assert not torch.equal(network(level[0]).logits, small()(level[0]).logits)
+
+
+def reaches(transposed: bool) -> dict[str, int]:
+    """How far a column of what is no number spreads in each output, over all places on the network's grids."""
+    size, middle = 128, 56
+    network = small(mamba_blocks=0, channels=4, middle_channels=4, token_channels=4)
+    level = random_level(2, 8, size)
+    if transposed:
+        level = tuple(part.transpose(-1, -2).contiguous() for part in level)
+    found: dict[str, int] = {}
+    for given, step in ((0, 1), (1, 2), (2, 8), (3, 2)):
+        for place in range(middle // step, (middle + 8) // step):
+            for side in (slice(None, place + 1), slice(place, None)):
+                inputs = [part.clone() for part in level]
+                target = inputs[given].transpose(-1, -2) if transposed else inputs[given]
+                target[..., side] = math.nan
+                # The nearest pixel of the frames that is spoilt.
+                edge = place * step + (step - 1 if side.start is None else 0)
+                for name, part in decide(network, *inputs).items():
+                    seen = columns(part.transpose(-1, -2) if transposed else part, size)
+                    spoilt = seen.isnan().flatten(0, -2).any(0).nonzero()
+                    if len(spoilt):
+                        far = int(spoilt.max()) - edge if side.start is None else edge - int(spoilt.min())
+                        found[name] = max(found.get(name, 0), far)
+    return found
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_level_reaches_as_far_as_stated_and_not_beyond_the_margin_of_a_window(transposed):
+    found = reaches(transposed)
+    assert max(found.values()) == REACH
+    assert found["logits"] == 35
+    # Fusion interpolates beyond a core by two pixels.
+    assert REACH + 2 <= windows.MARGIN
+    assert windows.MARGIN % windows.STEP == 0
+
+
+def test_pixels_beyond_the_reach_change_nothing():
+    network = small()
+    inputs = random_level(3, 32, 160)
+    changed = [part.clone() for part in inputs]
+    changed[0][..., :64] = 1 - changed[0][..., :64]
+    before, after = decide(network, *inputs), decide(network, *changed)
+    for name in before:
+        difference = columns((after[name] - before[name]).abs(), 160)
+        assert float(difference[..., :64].max()) > 1e-3, name
+        assert float(difference[..., 64 + REACH :].max()) < 1e-6, name
+
+
+@pytest.mark.parametrize("start", [16, 48, 64])
+def test_a_window_with_its_margin_says_what_the_whole_picture_says(start):
+    network = small()
+    inputs = random_level(3, 32, 208)
+    whole = decide(network, *inputs)
+    window = decide(network, *(part[..., start * part.shape[-1] // 208 :] for part in inputs))
+    for name, part in whole.items():
+        own = columns(window[name], 208 - start)
+        expected = columns(part, 208)[..., start:]
+        torch.testing.assert_close(
+            own[..., windows.MARGIN :], expected[..., windows.MARGIN :], rtol=0, atol=1e-5, msg=name
+        )
+        assert float((own - expected)[..., :8].abs().max()) > 1e-4, name
 
 
 def test_every_source_sees_the_others():
     network = small()
-    frames = torch.rand(1, 3, 3, 16, 16)
+    frames = torch.rand(1, 3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     changed = frames.clone()
     changed[:, 0] = 1 - changed[:, 0]
-    difference = (network(changed) - network(frames)).abs().amax((0, 2, 3))
+    difference = (network(changed).logits - network(frames).logits).abs().amax((0, 2, 3))
     assert difference.min() > 1e-5
+
+
+# Sources that are out
+
+
+def test_a_source_that_is_out_in_a_part_has_no_influence_there():
+    network = small()
+    frames, logits, veil, picture = random_level(3, 32, 192)
+    logits[:, 1] = logits[:, 2] = 0
+    logits[:, 0, :, :72] = -EXCLUSION  # out in the first 144 pixels of the level
+    changed, other_veil = frames.clone(), veil.clone()
+    changed[:, 0] = 1 - changed[:, 0]
+    other_veil[:, 0] = 1
+    before, after = (
+        decide(network, frames, logits, veil, picture),
+        decide(network, changed, logits, other_veil, picture),
+    )
+    for name in before:
+        kept = slice(None) if name in ("picture", "correction") else slice(1, None)
+        difference = columns((after[name] - before[name]).abs()[:, kept], 192)
+        assert float(difference[..., : 144 - REACH].max()) < 1e-6, name
+        assert float(difference[..., 144:].max()) > 1e-4, name
+    # It weighs nothing there, and stays out on the levels below.
+    behind = distance_behind(after["logits"])
+    assert float(behind[:, 0, :, :142].max()) == -EXCLUSION
+    assert float(after["logits"].softmax(1)[:, 0, :, :142].max()) < 1e-9
+
+
+def test_a_source_fades_out_without_a_jump():
+    """Just within the margin it counts for next to nothing, so that crossing it turns no decision."""
+    network = small()
+    frames, logits, veil, picture = random_level(2, 32, 32)
+    logits[:, 0] = 0
+    found = []
+    for behind in (EXCLUSION - 0.002, EXCLUSION, 5 * EXCLUSION):
+        logits[:, 1] = -behind
+        found.append(decide(network, frames, logits, veil, picture)["logits"].softmax(1))
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0.02)
+    assert torch.equal(found[1], found[2])
+
+
+def test_how_far_sources_are_behind_and_ahead():
+    logits = torch.tensor([3.0, 1.0, -20.0])[None, :, None, None]
+    behind = distance_behind(logits)
+    assert behind.flatten().tolist() == [0, -2, -EXCLUSION]
+    assert lead(behind).flatten().tolist() == [2, -2, -EXCLUSION]
+    shared = torch.tensor([1.0, 1.0, 0.0])[None, :, None, None]
+    assert lead(distance_behind(shared)).flatten().tolist() == [0, 0, -1]
+    assert lead(distance_behind(logits[:, :1])).flatten().tolist() == [EXCLUSION]
+
+
+# From logits to pixels
 
 
 def test_a_certain_selection_copies_pixels_exactly():
@@ -81,3 +284,93 @@ def test_the_weight_of_a_source_is_the_softmax_of_its_logit():
     logits[:, 1] = 1.5
     expected = torch.full((1, 3, 8, 8), 1 / (1 + math.exp(-1.5)))
     torch.testing.assert_close(select_pixels(frames, logits), expected)
+
+
+def without_veil(sources: int, height: int, width: int, trust: float = 0.0) -> torch.Tensor:
+    veil = torch.zeros(1, sources, 5, height // 4, width // 4)
+    veil[:, :, 4] = trust
+    return veil
+
+
+@pytest.mark.parametrize("trust", [-3.0, 0.0, 4.0])
+@pytest.mark.parametrize("sources", [1, 4])
+def test_one_source_or_equal_ones_give_that_picture(sources, trust):
+    generator = torch.Generator().manual_seed(sources)
+    frame = torch.rand(1, 1, 3, 32, 48, generator=generator)
+    frames = frame.expand(-1, sources, -1, -1, -1)
+    logits = 3 * torch.randn(1, sources, 32, 48, generator=generator)
+    decision = Decision(logits, without_veil(sources, 32, 48, trust))
+    for above in (None, reduce_frames(frame, 1)[:, 0]):
+        picture, correction = compose(frames, decision, above)
+        torch.testing.assert_close(picture, frame[:, 0], rtol=0, atol=1e-5)
+        assert float(correction.abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize(("trust", "expected"), [(-20.0, 0.5), (21.0, 0.7)])
+def test_what_is_coarse_comes_from_the_level_above_where_the_network_trusts_it(trust, expected):
+    frames = torch.full((1, 2, 3, 32, 32), 0.5)
+    decision = Decision(torch.zeros(1, 2, 32, 32), without_veil(2, 32, 32, trust))
+    picture, correction = compose(frames, decision, torch.full((1, 3, 16, 16), 0.7))
+    torch.testing.assert_close(picture, torch.full_like(picture, expected), rtol=0, atol=1e-4)
+    torch.testing.assert_close(picture - correction, frames[:, 0], rtol=0, atol=1e-6)
+
+
+def test_what_is_finer_than_the_level_above_stays():
+    """A checkerboard has nothing that is coarse: replacing it leaves the board."""
+    board = (torch.arange(32)[:, None] + torch.arange(32)[None]) % 2 * 0.4
+    frames = (0.3 + board).expand(1, 1, 3, -1, -1)
+    decision = Decision(torch.zeros(1, 1, 32, 32), without_veil(1, 32, 32, 21.0))
+    picture, _ = compose(frames, decision, torch.full((1, 3, 16, 16), 0.2))
+    torch.testing.assert_close(picture, frames[:, 0] - 0.3, rtol=0, atol=1e-4)
+
+
+# Veils
+
+
+def veiled(
+    behind: torch.Tensor, opacity: float, colour: tuple[float, float, float]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Frames behind an even veil, and the veil as the network is to say it."""
+    light = torch.tensor(colour)[:, None, None]
+    frames = (opacity * light + (1 - opacity) * behind**2).sqrt()
+    own = local_light(frames)
+    alpha = torch.full_like(own[:, :, :1], opacity)
+    return frames, torch.cat([alpha, light - own, torch.zeros_like(alpha)], dim=2)
+
+
+@pytest.mark.parametrize("opacity", [0.05, 0.3, 0.8])
+def test_a_known_veil_comes_off_exactly(opacity):
+    behind = torch.rand(2, 3, 3, 32, 48, generator=torch.Generator().manual_seed(0))
+    frames, veil = veiled(behind, opacity, (0.1, 0.4, 0.9))
+    assert float((frames - behind).abs().max()) > 0.02
+    # Of what is nearly black the root tells little, 0.001 is what the smallest light is taken for.
+    torch.testing.assert_close(unveil(frames, veil), behind, rtol=0, atol=2e-3)
+    bright = behind > 0.1
+    torch.testing.assert_close(unveil(frames, veil)[bright], behind[bright], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("opacity", [-1.0, 0.0, FAINTEST_OPACITY])
+def test_without_a_veil_frames_stay_exactly_as_they_are(opacity):
+    frames = 1.2 * torch.rand(1, 2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    veil = torch.randn(1, 2, 5, 8, 8, generator=torch.Generator().manual_seed(1))
+    veil[:, :, 0] = opacity
+    assert torch.equal(unveil(frames, veil), frames)
+
+
+def test_frames_stay_as_they_are_beside_a_veil():
+    behind = torch.rand(1, 1, 3, 32, 64, generator=torch.Generator().manual_seed(0))
+    frames, veil = veiled(behind, 0.5, (0.5, 0.5, 0.5))
+    frames[..., :32] = behind[..., :32]
+    veil[..., 0, :, :8] = 0
+    clear = unveil(frames, veil)
+    # Four pixels to each side lie between one value of the veil and the next.
+    assert torch.equal(clear[..., :28], behind[..., :28])
+    torch.testing.assert_close(clear[..., 36:], behind[..., 36:], rtol=0, atol=2e-3)
+
+
+def test_a_veil_that_hides_all_is_not_taken_off_beyond_what_can_be_told():
+    frames, veil = veiled(torch.full((1, 1, 3, 16, 16), 0.5), LARGEST_OPACITY, (0.2, 0.2, 0.2))
+    denser = veil.clone()
+    denser[:, :, 0] = 1.0
+    assert torch.equal(unveil(frames, veil), unveil(frames, denser))
+    assert unveil(frames, denser).isfinite().all()

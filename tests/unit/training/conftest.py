@@ -18,7 +18,7 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def write_photos(folder: Path, count: int, size: tuple[int, int] = (160, 200)) -> None:
+def write_photos(folder: Path, count: int, size: tuple[int, int] = (208, 240)) -> None:
     """Writes PNG pictures of coloured blocks; each has its number as its first pixel."""
     random = np.random.default_rng(count)
     for number in range(count):
@@ -38,5 +38,5 @@ def photo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bank(photo_folder: Path) -> PhotoBank:
-    """The five photos in memory."""
+    """The five photos in memory; large enough for rendered stacks of 64 pixels."""
     return load_photos(photo_folder, smallest_side=100)

@@ -8,10 +8,12 @@ import torch
 from allfocus.training.blurring import (
     LARGEST_KERNEL,
     MARGIN,
+    WIDE_MARGIN,
     disk_kernels,
     draw_fields,
     filter_pictures,
     gaussian_kernels,
+    lens_blur,
     mean_kernels,
     median_filter,
     remap_borders,
@@ -144,3 +146,62 @@ def test_fields_are_smooth_over_the_size_of_a_cell_and_reproducible():
         assert torch.equal(field, draw_fields(2, 3, (64, 48), [cell], torch.Generator().manual_seed(0)))
         roughness.append(float((field[..., 1:] - field[..., :-1]).abs().mean() / field.std()))
     assert roughness[1] < roughness[0] / 4
+
+
+# The blur of a lens
+
+WIDE = 2 * WIDE_MARGIN
+
+
+def test_a_lens_of_radius_zero_changes_nothing():
+    pictures = torch.rand(2, 3, WIDE + 20, WIDE + 9, generator=torch.Generator().manual_seed(0))
+    blurred = lens_blur(pictures, torch.zeros(2, 1), torch.tensor([1.0, 5.0]))
+    assert blurred.shape == (2, 1, 3, 20, 9)
+    inner = pictures[..., WIDE_MARGIN:-WIDE_MARGIN, WIDE_MARGIN:-WIDE_MARGIN]
+    torch.testing.assert_close(blurred[:, 0], inner, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("softness", [1.0, 4.0])
+@pytest.mark.parametrize("radius", [0.5, 3.0, 20.0, 58.0])
+def test_a_lens_takes_and_adds_no_light(radius, softness):
+    even = lens_blur(torch.full((1, 1, WIDE + 8, WIDE + 8), 0.7), torch.tensor([[radius]]), torch.tensor([softness]))
+    torch.testing.assert_close(even, torch.full((1, 1, 1, 8, 8), 0.7), rtol=0, atol=1e-5)
+    size = 2 * WIDE
+    point = torch.zeros(1, 1, size, size)
+    point[..., size // 2, size // 2] = 1
+    disk = lens_blur(point, torch.tensor([[radius]]), torch.tensor([softness]))
+    assert float(disk.sum()) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("radius", [3.0, 12.0, 40.0])
+def test_a_lens_spreads_a_point_to_a_disk(radius):
+    size = 2 * WIDE
+    point = torch.zeros(1, 1, size, size)
+    point[..., size // 2, size // 2] = 1
+    (disk,) = lens_blur(point, torch.tensor([[radius]]), torch.tensor([1.0]))[0, 0]
+    middle = size // 2 - WIDE_MARGIN
+    offset = torch.arange(len(disk)) - middle
+    distance = (offset[:, None] ** 2 + offset[None] ** 2).float().sqrt()
+    height = float(disk[middle, middle])
+    assert height == pytest.approx(1 / (np.pi * radius**2), rel=0.1)
+    inside, outside = disk[distance <= radius - 0.5], disk[distance >= radius + 0.5]
+    torch.testing.assert_close(inside, torch.full_like(inside, height), rtol=0.01, atol=1e-6)
+    assert float(outside.abs().max()) < 1e-6
+    # A soft rim begins earlier and ends later.
+    (soft,) = lens_blur(point, torch.tensor([[radius]]), torch.tensor([4.0]))[0, 0]
+    assert (
+        0 < float(soft[middle, middle + int(radius) + 1]) < float(soft[middle, middle + int(radius) - 1]) < height * 1.2
+    )
+
+
+def test_each_frame_has_its_own_radius_and_each_sample_its_own_softness():
+    pictures = torch.rand(2, 1, WIDE + 16, WIDE + 16, generator=torch.Generator().manual_seed(0))
+    radii, softness = torch.tensor([[0.0, 6.0], [2.0, 30.0]]), torch.tensor([1.0, 3.0])
+    together = lens_blur(pictures, radii, softness)
+    for sample in (0, 1):
+        for place in (0, 1):
+            own = slice(sample, sample + 1)
+            alone = lens_blur(pictures[own], radii[own, place : place + 1], softness[own])
+            torch.testing.assert_close(together[own, place : place + 1], alone, rtol=0, atol=1e-5)
+    spread = together.std((2, 3, 4))
+    assert bool((spread[:, 0] > 2 * spread[:, 1]).all())

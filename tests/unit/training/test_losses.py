@@ -5,21 +5,58 @@ import math
 import pytest
 import torch
 
-from allfocus.network.stack_network import StackNetwork, StackNetworkConfig
-from allfocus.training.losses import network_loss, picture_loss, selection_loss
+from allfocus.network.stack_network import (
+    EXCLUSION,
+    Decision,
+    StackNetwork,
+    StackNetworkConfig,
+    compose,
+    local_light,
+    reduce_frames,
+    select_pixels,
+)
+from allfocus.training.losses import (
+    NEEDED,
+    SAFETY,
+    leave_idle_out,
+    level_loss,
+    needed_sources,
+    network_loss,
+    picture_loss,
+    stack_loss,
+    veil_loss,
+)
 from allfocus.training.samples import Batch
 
 
-def make_batch(label_weight: float = 1.0) -> Batch:
+def make_batch(label_weight: float = 1.0, sources: int = 2, size: int = 16) -> Batch:
     generator = torch.Generator().manual_seed(0)
-    frames = torch.rand(2, 2, 3, 16, 16, generator=generator)
-    return Batch(frames, frames[:, 0], torch.zeros(2, 16, 16, dtype=torch.long), torch.full((2,), label_weight))
+    frames = torch.rand(2, sources, 3, size, size, generator=generator)
+    label = torch.zeros(2, size, size, dtype=torch.long)
+    veil = torch.zeros(2, sources, 4, size // 4, size // 4)
+    return Batch(frames, frames[:, 0], label, torch.full((2,), label_weight), veil)
 
 
-def logits_for(source: int, strength: float) -> torch.Tensor:
-    logits = torch.zeros(2, 2, 16, 16)
+def decision_for(source: int, strength: float, size: int = 16) -> Decision:
+    logits = torch.zeros(2, 2, size, size)
     logits[:, source] = strength
-    return logits
+    return Decision(logits, torch.zeros(2, 2, 5, size // 4, size // 4))
+
+
+def loss_of(
+    decision: Decision,
+    batch: Batch,
+    *,
+    label_share: float,
+    level: int = 0,
+    needed: torch.Tensor | None = None,
+) -> float:
+    """The loss of one level without a level above it; every pixel tells."""
+    frames = reduce_frames(batch.frames, level)
+    picture, _ = compose(frames, decision, None)
+    nobody = torch.zeros_like(batch.frames[:, :, 0]) if needed is None else needed
+    telling = torch.ones_like(batch.target[:, :1])
+    return float(level_loss(frames, decision, picture, batch, nobody, telling, level=level, label_share=label_share))
 
 
 def test_the_picture_loss_is_the_mean_absolute_difference():
@@ -29,29 +66,212 @@ def test_the_picture_loss_is_the_mean_absolute_difference():
 
 def test_the_right_selection_costs_nothing_and_the_wrong_one_the_difference():
     batch = make_batch()
-    assert float(selection_loss(logits_for(0, 100), batch, label_share=0.1)) < 1e-6
-    wrong = float(selection_loss(logits_for(1, 100), batch, label_share=0.0))
+    assert loss_of(decision_for(0, 100), batch, label_share=0.1) < 1e-6
+    wrong = loss_of(decision_for(1, 100), batch, label_share=0.0)
     assert wrong == pytest.approx(float((batch.frames[:, 1] - batch.frames[:, 0]).abs().mean()), rel=1e-4)
 
 
 def test_an_even_selection_costs_the_logarithm_of_the_number_of_sources():
     batch = make_batch()
-    with_label = float(selection_loss(logits_for(0, 0), batch, label_share=0.5))
-    without = float(selection_loss(logits_for(0, 0), batch, label_share=0.0))
+    with_label = loss_of(decision_for(0, 0), batch, label_share=0.5)
+    without = loss_of(decision_for(0, 0), batch, label_share=0.0)
     assert with_label - without == pytest.approx(0.5 * math.log(2), rel=1e-4)
 
 
+def test_a_label_counts_as_far_as_it_can_be_told():
+    batch, decision = make_batch(), decision_for(0, 0)
+    picture, _ = compose(batch.frames, decision, None)
+    nobody = torch.zeros_like(batch.frames[:, :, 0])
+    costs = [
+        float(
+            level_loss(
+                batch.frames,
+                decision,
+                picture,
+                batch,
+                nobody,
+                torch.full_like(batch.target[:, :1], telling),
+                level=0,
+                label_share=1.0,
+            )
+        )
+        for telling in (0.0, 0.25)
+    ]
+    assert costs[1] - costs[0] == pytest.approx(0.25 * math.log(2), rel=1e-4)
+
+
 def test_a_label_without_trust_costs_nothing():
-    one, other = (selection_loss(logits_for(1, 3), make_batch(0.0), label_share=share) for share in (0.0, 9.0))
-    assert float(one) == float(other)
+    one, other = (loss_of(decision_for(1, 3), make_batch(0.0), label_share=share) for share in (0.0, 9.0))
+    assert one == other
+
+
+def test_both_what_is_selected_and_what_is_composed_count():
+    batch, decision = make_batch(), decision_for(0, 100)
+    nobody, telling = torch.zeros_like(batch.frames[:, :, 0]), torch.ones_like(batch.target[:, :1])
+    off = batch.target + 0.1
+    loss = level_loss(batch.frames, decision, off, batch, nobody, telling, level=0, label_share=0.0)
+    assert float(loss) == pytest.approx(0.05, rel=1e-4)
+
+
+def test_a_coarse_level_is_compared_with_the_reduced_target_and_the_labels_of_its_pixels():
+    batch = make_batch()
+    assert loss_of(decision_for(0, 100, 8), batch, label_share=0.1, level=1) < 1e-6
+    batch.label[:, ::2, ::2] = 1  # exactly the pixels that the coarse level has
+    wrong = loss_of(decision_for(0, 5, 8), batch, label_share=1.0, level=1)
+    right = loss_of(decision_for(0, 5, 8), batch, label_share=0.0, level=1)
+    assert wrong - right == pytest.approx(5 + math.log(1 + math.exp(-5)), rel=1e-4)
+
+
+# What a coarse level must not do
+
+
+@pytest.mark.parametrize("behind", [2.0, EXCLUSION - SAFETY, EXCLUSION, EXCLUSION + 1, 100.0])
+def test_leaving_a_needed_source_out_costs_and_only_on_coarse_levels(behind):
+    batch = make_batch()
+    needed = torch.zeros_like(batch.frames[:, :, 0])
+    needed[:, 1, 4:6, 4:6] = 1  # one pixel of the next level, which has 64
+    fine, coarse = decision_for(0, behind), decision_for(0, behind, 8)
+    assert loss_of(fine, batch, label_share=0, needed=needed) == loss_of(fine, batch, label_share=0)
+    cost = loss_of(coarse, batch, label_share=0, level=1, needed=needed)
+    cost -= loss_of(coarse, batch, label_share=0, level=1)
+    missed = min(max(behind - (EXCLUSION - SAFETY), 0), EXCLUSION)
+    assert cost == pytest.approx(0.1 * missed / 64 / 2, abs=1e-6)
+
+
+def test_a_source_is_needed_where_no_other_comes_near_it():
+    target = torch.full((1, 3, 12, 24), 0.5)
+    frames = target[:, None].repeat(1, 3, 1, 1, 1)
+    frames[:, 1:, :, :, :8] += 0.2  # only the first is right
+    frames[:, :, :, :, 8:16] += 0.2  # none is right, and none better
+    frames[:, 1, :, :, 16:] += NEEDED / 2  # two are right, and the third nearly
+    batch = Batch(frames, target, torch.zeros(1, 12, 24, dtype=torch.long), torch.ones(1), torch.zeros(1, 3, 4, 3, 6))
+    needed, telling = needed_sources(batch)
+    assert needed.shape == (1, 3, 12, 24)
+    assert telling.shape == (1, 1, 12, 24)
+    # The mean over three pixels blurs the borders.
+    assert needed[0, 0, 1:-1, 1:7].eq(1).all()
+    assert needed[0, 1:].eq(0).all()
+    assert needed[..., 9:].eq(0).all()
+    assert telling[0, 0, 1:-1, 1:7].eq(1).all()
+    torch.testing.assert_close(telling[..., 9:15], torch.full((1, 1, 12, 6), 0.1))
+
+
+def test_how_far_a_source_can_be_told_grows_with_what_the_next_costs():
+    target = torch.full((1, 3, 8, 8), 0.5)
+    for excess, expected in ((0.0, 0.1), (0.5 * NEEDED, 0.5), (2 * NEEDED, 1.0)):
+        frames = torch.stack([target, target + excess], dim=1)
+        batch = Batch(frames, target, torch.zeros(1, 8, 8, dtype=torch.long), torch.ones(1), torch.zeros(1, 2, 4, 2, 2))
+        _, telling = needed_sources(batch)
+        assert float(telling[0, 0, 4, 4]) == pytest.approx(expected, rel=1e-3)
+
+
+def idle_and_busy(count: int, size: int = 128) -> torch.Tensor:
+    """Frames of four sources that have detail on the right alone."""
+    frames = torch.full((count, 4, 3, size, size), 0.5)
+    detail = torch.rand(count, 4, 1, size, size // 2, generator=torch.Generator().manual_seed(0)) - 0.5
+    frames[..., size // 2 :] += detail
+    return frames
+
+
+def test_where_nothing_is_to_be_told_two_sources_are_kept_and_the_best_is_one_of_them():
+    above = Decision(torch.rand(8, 4, 64, 64, generator=torch.Generator().manual_seed(1)), torch.rand(8, 4, 5, 16, 16))
+    found = leave_idle_out(above, idle_and_busy(8))
+    assert found.veil is above.veil
+    out = (found.logits < found.logits.amax(1, keepdim=True) - EXCLUSION).sum(1)
+    # Half of the samples are left as they are; in the others the still part has two sources, the rest all.
+    assert torch.equal(found.logits[[0, 1, 4, 5]], above.logits[[0, 1, 4, 5]])
+    treated = out[[2, 3, 6, 7]]
+    assert treated[..., :16].eq(2).all()
+    assert treated[..., 32:].eq(0).all()
+    # Who stays is left as it was, and the two best stay.
+    kept = found.logits == above.logits
+    assert kept.sum(1).min() == 2
+    best = above.logits.topk(2, dim=1).indices
+    assert kept.gather(1, best).all()
+    assert torch.equal(found.logits.argmax(1), above.logits.argmax(1))
+
+
+def test_of_two_sources_none_is_left_out():
+    above = Decision(torch.randn(4, 2, 64, 64), torch.zeros(4, 2, 5, 16, 16))
+    assert torch.equal(leave_idle_out(above, idle_and_busy(4)[:, :2]).logits, above.logits)
+
+
+# Veils
+
+
+def test_the_true_veil_costs_nothing_and_its_colour_is_told_from_the_own_mean():
+    frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    true = torch.full((1, 2, 4, 4, 4), 0.3)
+    true[:, :, 0] = 0.5
+    veil = torch.zeros(1, 2, 5, 4, 4)
+    veil[:, :, 0] = 0.5
+    veil[:, :, 1:4] = 0.6 - local_light(frames)
+    assert float(veil_loss(frames, veil, true, 1)) < 1e-7
+    assert float(veil_loss(frames, torch.zeros_like(veil), true, 1)) > 0.1
+    veil[:, :, 4] = 7.0  # trust is no part of a veil
+    assert float(veil_loss(frames, veil, true, 1)) < 1e-7
+
+
+def test_the_veil_of_a_coarse_level_is_the_mean_of_the_true_one():
+    frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    true = torch.zeros(1, 2, 4, 8, 8)
+    true[:, :, 0, ::2] = 0.8
+    veil = torch.zeros(1, 2, 5, 4, 4)
+    veil[:, :, 0] = 0.4
+    veil[:, :, 1:4] = -local_light(frames)  # it adds no light
+    assert float(veil_loss(frames, veil, true, 2)) < 1e-7
+
+
+def test_a_head_that_says_nothing_of_a_veil_has_a_slope():
+    """Zero is where the head begins; if it had no slope there it would stay."""
+    frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    veil = torch.full((1, 2, 5, 4, 4), -1e-3, requires_grad=True)
+    (slope,) = torch.autograd.grad(veil_loss(frames, veil, torch.full((1, 2, 4, 4, 4), 0.3), 1), veil)
+    assert bool((slope[:, :, 0] < 0).all())
+
+
+# All levels together
+
+
+def small_network() -> StackNetwork:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = StackNetwork(StackNetworkConfig(channels=4, middle_channels=4, token_channels=4, mamba_blocks=1))
+        torch.nn.init.normal_(network.veil_second.weight, std=0.3)
+    return network
+
+
+def test_levels_count_half_as_much_as_the_next_finer_one():
+    batch, network = make_batch(sources=3, size=32), small_network()
+    needed, telling = needed_sources(batch)
+    with torch.no_grad():
+        small = reduce_frames(batch.frames, 1)
+        coarse = network(small)
+        picture, _ = compose(small, coarse, None)
+        first = level_loss(small, coarse, picture, batch, needed, telling, level=1, label_share=0.3)
+        fine = network(batch.frames, leave_idle_out(coarse, batch.frames))
+        picture, _ = compose(batch.frames, fine, picture)
+        second = level_loss(batch.frames, fine, picture, batch, needed, telling, level=0, label_share=0.3)
+        found = stack_loss(network, batch, levels=2, label_share=0.3)
+    torch.testing.assert_close(found, 0.5 * first + second)
+
+
+def test_every_part_of_the_network_learns():
+    batch, network = make_batch(sources=3, size=64), small_network()
+    batch.veil[:, :, 0] = 0.4
+    torch.autograd.backward(stack_loss(network, batch, levels=3, label_share=0.2))
+    silent = [name for name, own in network.named_parameters() if own.grad is None or not bool(own.grad.any())]
+    assert silent == []
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in network.parameters())
 
 
 def test_each_network_gets_its_own_loss():
-    batch = make_batch()
-    stack = StackNetwork(StackNetworkConfig(channels=4, middle_channels=4, token_channels=4, mamba_blocks=1))
+    batch, stack = make_batch(size=32), small_network()
     with torch.no_grad():
-        expected = selection_loss(stack(batch.frames), batch, label_share=0.3)
-        assert torch.equal(network_loss(stack, batch, label_share=0.3), expected)
+        for levels in (1, 2):
+            expected = stack_loss(stack, batch, levels=levels, label_share=0.3)
+            assert torch.equal(network_loss(stack, batch, levels=levels, label_share=0.3), expected)
+        assert float((select_pixels(batch.frames, stack(batch.frames).logits) - batch.target).abs().mean()) > 0.01
     picture = batch.frames[:, 1]
-    found = network_loss(lambda _: picture, batch, label_share=0.3)
+    found = network_loss(lambda _: picture, batch, levels=2, label_share=0.3)
     assert torch.equal(found, picture_loss(picture, batch.target))

@@ -23,9 +23,9 @@ def test_all_photos_are_read_pixel_by_pixel(photo_folder, bank):
     for index, name in enumerate(bank.names):
         expected = np.asarray(Image.open(photo_folder / name))
         start = int(bank.offsets[index])
-        found = bank.pixels[start : start + 160 * 200].reshape(160, 200, 3).numpy()
+        found = bank.pixels[start : start + 208 * 240].reshape(208, 240, 3).numpy()
         assert np.array_equal(found, expected)
-    assert bank.smallest_side == 160
+    assert bank.smallest_side == 208
 
 
 def test_broken_files_are_skipped_and_named(folder):
@@ -103,8 +103,8 @@ def test_a_folder_without_photos_says_what_a_photo_is(tmp_path):
 
 
 def test_a_folder_of_unusable_photos_gives_the_reasons(photo_folder):
-    with pytest.raises(InputError, match=r"no usable photo among 5 \(photo_00.png: 200x160 is smaller than 161 pixels"):
-        load_photos(photo_folder, smallest_side=161)
+    with pytest.raises(InputError, match=r"no usable photo among 5 \(photo_00.png: 240x208 is smaller than 209 pixels"):
+        load_photos(photo_folder, smallest_side=209)
 
 
 def write_sources(folder, rows: dict[str, str], columns=("file", "licence_class")) -> None:
@@ -154,7 +154,7 @@ def test_crops_are_pieces_of_photos_in_all_eight_positions(bank):
     crops = bank.crop(16, (6, 6), torch.Generator().manual_seed(0))
     assert crops.shape == (16, 3, 6, 6)
     assert crops.dtype == torch.float32
-    photos = [bank.pixels[int(start) :][: 160 * 200].reshape(160, 200, 3).numpy() for start in bank.offsets]
+    photos = [bank.pixels[int(start) :][: 208 * 240].reshape(208, 240, 3).numpy() for start in bank.offsets]
     windows = [np.lib.stride_tricks.sliding_window_view(photo, (6, 6), axis=(0, 1)) for photo in photos]
     for crop in (crops * 255).round().byte().numpy():
         turned = [np.rot90(each, turns, axes=(1, 2)) for each in (crop, crop[:, ::-1]) for turns in range(4)]
@@ -168,9 +168,9 @@ def test_crops_are_pieces_of_photos_in_all_eight_positions(bank):
 
 
 def test_a_crop_can_be_the_whole_photo(bank):
-    crops = bank.crop(20, (160, 200), torch.Generator().manual_seed(0))
+    crops = bank.crop(20, (208, 240), torch.Generator().manual_seed(0))
     assert {int(value) for value in (crops * 255).round().amin((2, 3)).amin(1).tolist()} >= {0}
-    assert crops.shape == (20, 3, 160, 200)
+    assert crops.shape == (20, 3, 208, 240)
 
 
 def test_the_same_generator_draws_the_same_crops(bank):

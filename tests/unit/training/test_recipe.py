@@ -1,12 +1,14 @@
 """Recipes: those we ship are valid, and a mistake in one is named before anything runs."""
 
 import dataclasses
+import importlib.resources
 import json
 from pathlib import Path
 
 import pytest
 
 from allfocus.errors import InputError
+from allfocus.network.checkpoint import load_network
 from allfocus.training.recipe import Recipe, learning_rate, read_recipe, recipe_from_dictionary
 
 RECIPES = Path(__file__).resolve().parents[3] / "recipes"
@@ -53,6 +55,15 @@ def test_the_paper_recipe_has_the_numbers_of_the_paper():
 
 def test_the_shipped_weights_use_free_photos_only():
     assert set(read_recipe(RECIPES / "ips.toml").data.licence_classes) == {"free", "share-alike"}
+
+
+def test_the_shipped_network_has_the_sizes_of_its_recipe():
+    network, header = load_network(Path(str(importlib.resources.files("allfocus"))) / "weights" / "ips.safetensors")
+    recipe = read_recipe(RECIPES / "ips.toml")
+    assert network.config == recipe.network_config
+    assert header["kind"] == recipe.network
+    assert max(recipe.data.levels) > 1
+    assert recipe.shuffle.stack > 0
 
 
 @pytest.mark.parametrize("path", sorted((RECIPES / "ablation").glob("*.toml")), ids=lambda path: path.stem)
@@ -115,6 +126,8 @@ def test_a_wrong_type_is_named(tmp_path, text, message):
         "data.crop=40",
         "data.crop=16",
         "data.batch=0",
+        "data.levels=[]",
+        "data.levels=[0, 1]",
         "data.held_out_every=1",
         "data.held_out_every=-2",
         "optimizer.iterations=0",
@@ -144,6 +157,16 @@ def test_values_that_could_only_fail_later_are_refused_at_once(override):
     assert override.partition("=")[0].split(".")[1].split("_")[0] in str(caught.value)
 
 
+@pytest.mark.parametrize(("crop", "levels", "fits"), [(32, 3, True), (32, 4, False), (96, 3, True), (112, 3, False)])
+def test_a_crop_must_be_whole_for_the_network_at_every_level(crop, levels, fits):
+    overrides = [f"data.crop={crop}", f"data.levels=[1, {levels}]"]
+    if fits:
+        assert read_recipe(RECIPES / "ips.toml", overrides).data.levels == (1, levels)
+        return
+    with pytest.raises(InputError, match=f"data.crop = {crop}; it must be a multiple of {2 ** (levels + 2)}"):
+        read_recipe(RECIPES / "ips.toml", overrides)
+
+
 def test_a_network_needs_a_branch():
     for name, section in (("ips.toml", "stack_network"), ("ips-paper.toml", "paper_network")):
         with pytest.raises(InputError, match="mamba_blocks = 0; it must be 1 or more without ResBlocks"):
@@ -151,7 +174,7 @@ def test_a_network_needs_a_branch():
 
 
 def test_samples_without_any_share_are_refused():
-    kinds = [f"shuffle.{kind}=0" for kind in ("pixel", "blob", "moved", "graded", "layered")]
+    kinds = [f"shuffle.{kind}=0" for kind in ("pixel", "blob", "moved", "graded", "stack")]
     with pytest.raises(InputError, match="not all 0"):
         read_recipe(RECIPES / "ips.toml", kinds)
 

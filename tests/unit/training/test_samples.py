@@ -5,7 +5,18 @@ import dataclasses
 import pytest
 import torch
 
-from allfocus.training.samples import KINDS, Batch, ShuffleRecipe, draw_batch, split_shares
+from allfocus.network.stack_network import unveil
+from allfocus.training import samples
+from allfocus.training.blurring import MARGIN, WIDE_MARGIN
+from allfocus.training.samples import (
+    KINDS,
+    MOVE_MARGIN,
+    Batch,
+    ShuffleRecipe,
+    draw_batch,
+    margin_around,
+    split_shares,
+)
 
 CROP = 48
 ALL_OFF = dict.fromkeys(KINDS, 0.0)
@@ -47,6 +58,9 @@ def test_a_batch_has_its_shapes_and_ranges_and_follows_from_the_generator(bank, 
     assert batch.target.shape == (5, 3, CROP, CROP)
     assert batch.label.shape == (5, CROP, CROP)
     assert batch.label_weight.shape == (5,)
+    assert batch.veil.shape == (5, sources, 4, CROP // 4, CROP // 4)
+    assert float(batch.veil.min()) >= -1e-5
+    assert float(batch.veil[:, :, 0].max()) <= 1 + 1e-5
     assert int(batch.label.min()) >= 0
     assert int(batch.label.max()) < sources
     for pictures in (batch.frames, batch.target):
@@ -85,12 +99,54 @@ def test_the_order_of_a_pair_is_random(bank, probability):
     assert 4 <= int((share > 0.5).sum()) <= 20
 
 
-@pytest.mark.parametrize("kind", ["pixel", "blob", "moved", "layered"])
+@pytest.mark.parametrize("kind", ["pixel", "blob", "moved"])
 @pytest.mark.parametrize("treated", [0.0, 1.0])
 def test_the_target_of_shuffled_samples_is_what_the_labelled_source_shows(bank, kind, treated):
-    recipe = only(kind, borders=treated, jpeg=treated, noise=treated, exposure=treated)
+    recipe = only(kind, borders=treated, jpeg=treated, noise=treated)
     batch = draw(bank, recipe, batch=4, sources=3)
     assert torch.equal(picked(batch), batch.target)
+
+
+def fix_gains(monkeypatch, gains: list[float]) -> None:
+    """Lets every source have its own factor, the same in all samples and places."""
+
+    def fixed(recipe, count, sources, crop, generator):
+        factors = torch.tensor(gains)[None, :, None, None, None]
+        return factors.expand(count, sources, 1, crop, crop)
+
+    monkeypatch.setattr(samples, "_draw_gains", fixed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_target_has_the_mean_gain_of_the_sources(bank, monkeypatch, kind):
+    """Not that of the source in focus: what is the same in all of them is best taken from all of them."""
+    # Without JPEG, which is not linear; of stacks a third is compressed always.
+    monkeypatch.setattr(samples, "_compress", lambda frames, count, generator: frames)
+    gains = [0.5, 0.7, 0.9]
+    fix_gains(monkeypatch, [1.0, 1.0, 1.0])
+    plain = draw(bank, only(kind), sources=3)
+    fix_gains(monkeypatch, gains)
+    batch = draw(bank, only(kind), sources=3)
+    factors = torch.tensor(gains)[None, :, None, None, None]
+    torch.testing.assert_close(batch.frames, factors * plain.frames, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(batch.target, 0.7 * plain.target, rtol=1e-4, atol=1e-6)
+    assert torch.equal(batch.label, plain.label)
+    # A veil is light: it goes with the square, and its opacity stays.
+    torch.testing.assert_close(batch.veil[:, :, :1], plain.veil[:, :, :1])
+    torch.testing.assert_close(batch.veil[:, :, 1:], factors**2 * plain.veil[:, :, 1:], rtol=1e-5, atol=1e-7)
+
+
+def test_gains_differ_from_place_to_place_and_from_source_to_source():
+    generator = torch.Generator().manual_seed(0)
+    gains = samples._draw_gains(only("blob", exposure=1.0), 16, 3, 64, generator)
+    assert gains.shape == (16, 3, 1, 64, 64)
+    assert 0.5 <= float(gains.min()) < 0.95
+    assert 1.05 < float(gains.max()) <= 1.5
+    assert float(gains.std((3, 4)).min()) > 0
+    assert float(gains.mean((3, 4)).std(1).median()) > 0.01
+    assert torch.equal(
+        samples._draw_gains(only("blob", exposure=0.0), 4, 3, 64, generator), torch.ones(4, 3, 1, 64, 64)
+    )
 
 
 def test_treatment_changes_the_frames_and_noise_is_drawn_per_source(bank):
@@ -100,8 +156,9 @@ def test_treatment_changes_the_frames_and_noise_is_drawn_per_source(bank):
     assert not torch.equal(difference[:, 0], difference[:, 1])
 
 
-def test_exposure_differs_between_the_sources(bank):
-    plain, exposed = draw(bank, only("blob")), draw(bank, only("blob", exposure=1.0))
+@pytest.mark.parametrize("kind", KINDS)
+def test_exposure_differs_between_the_sources(bank, kind):
+    plain, exposed = draw(bank, only(kind)), draw(bank, only(kind, exposure=1.0))
     ratio = (exposed.frames.mean((2, 3, 4)) / plain.frames.mean((2, 3, 4)))[:, :2]
     assert float((ratio[:, 0] - ratio[:, 1]).abs().max()) > 0.01
 
@@ -113,18 +170,88 @@ def test_in_graded_samples_the_labelled_source_is_nearest_to_the_truth(bank):
     assert float(labelled.mean()) < 0.5 * float(error.mean())
 
 
-def test_in_layered_samples_the_labelled_source_is_sharper_than_the_others(bank):
-    batch = draw(bank, only("layered"), batch=6, sources=3)
+def contrast(pictures: torch.Tensor) -> torch.Tensor:
+    return (pictures[..., 1:] - pictures[..., :-1]).abs().mean()
 
-    def contrast(pictures: torch.Tensor) -> torch.Tensor:
-        return (pictures[..., 1:] - pictures[..., :-1]).abs().mean()
 
+def test_in_stack_samples_the_target_is_sharper_than_the_sources_and_the_label_is_nearest_to_it(bank):
+    batch = draw(bank, only("stack"), batch=6, sources=3)
     assert float(contrast(batch.target)) > 1.3 * float(contrast(batch.frames))
+    error = (batch.frames - batch.target[:, None]).abs().mean(2)
+    labelled = error.gather(1, batch.label[:, None])[:, 0]
+    assert float(labelled.mean()) < 0.5 * float(error.mean())
+    # Which source is in focus is not the question where each is veiled.
+    assert torch.equal(batch.label_weight, torch.zeros(6))
+
+
+def test_taking_the_veils_of_stack_samples_off_brings_them_nearer_to_the_target(bank):
+    batch = draw(bank, only("stack"), batch=12, sources=2, seed=3)
+    opacity, added = batch.veil[:, :, :1], batch.veil[:, :, 1:]
+    own = torch.nn.functional.avg_pool2d(batch.frames.square().flatten(0, 1), 4).unflatten(0, (12, 2))
+    veil = torch.cat([opacity, added / opacity.clamp(min=1e-3) - own, torch.zeros_like(opacity)], dim=2)
+    large = torch.nn.functional.interpolate(opacity.flatten(0, 1), scale_factor=4.0).unflatten(0, (12, 2))
+    there = ((large > 0.15) & (large < 0.6)).expand_as(batch.frames)
+    assert float(there.float().mean()) > 0.01
+    target = batch.target[:, None].expand_as(batch.frames)
+    before, after = ((frames - target).abs()[there].mean() for frames in (batch.frames, unveil(batch.frames, veil)))
+    # Not to nothing: behind the thing itself, what was veiled is not the target.
+    assert float(after) < 0.9 * float(before)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "stack"])
+def test_only_stack_samples_have_veils(bank, kind):
+    assert torch.equal(draw(bank, only(kind)).veil, torch.zeros(4, 2, 4, CROP // 4, CROP // 4))
+
+
+def test_dimming_goes_through_frames_target_and_veil(bank):
+    """What is dimmed is the light: values by a factor, the light of veils by its square, opacity not at all."""
+    generator = torch.Generator().manual_seed(1)
+    frames, veil = torch.full((64, 2, 3, 8, 8), 0.8), torch.full((64, 2, 4, 2, 2), 0.5)
+    whole = Batch(frames, frames[:, 0], torch.zeros(64, 8, 8, dtype=torch.long), torch.ones(64), veil)
+    dimmed = samples._dim(whole, generator)
+    factor = dimmed.frames[:, 0, 0, 0, 0] / 0.8
+    assert 0.4 - 1e-6 <= float(factor.min()) < 0.7
+    assert 8 <= int((factor < 1).sum()) <= 32
+    torch.testing.assert_close(dimmed.frames, frames * factor[:, None, None, None, None])
+    torch.testing.assert_close(dimmed.target, frames[:, 0] * factor[:, None, None, None])
+    torch.testing.assert_close(dimmed.veil[:, :, 0], veil[:, :, 0])
+    torch.testing.assert_close(dimmed.veil[:, 0, 1, 0, 0], 0.5 * factor**2)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "margin"),
+    [
+        (ShuffleRecipe(), MARGIN),
+        (ShuffleRecipe(stack=1.0), MARGIN),  # pair masks draw no other kinds
+        (only("moved"), MARGIN),
+        (only("graded"), WIDE_MARGIN),
+        (only("stack"), WIDE_MARGIN),
+    ],
+)
+def test_the_margin_around_a_crop_is_that_of_the_widest_blur(recipe, margin):
+    assert margin_around(recipe) == margin + MOVE_MARGIN
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_photos_of_crop_and_margin_are_large_enough(bank, monkeypatch, kind):
+    """Every crop that is asked for fits into the smallest photo that training accepts."""
+    asked = []
+    crop = type(bank).crop
+
+    def record(self, count, size, generator):
+        asked.append(max(size))
+        return crop(self, count, size, generator)
+
+    monkeypatch.setattr(type(bank), "crop", record)
+    # As small as a photo may be, so that none is taken at twice the size.
+    monkeypatch.setattr(bank, "smallest_side", CROP + 2 * margin_around(only(kind)))
+    draw(bank, only(kind))
+    assert max(asked) <= CROP + 2 * margin_around(only(kind))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_shares_are_rounded_without_losing_a_sample(batch):
-    recipe = dataclasses.replace(MULTI_SCALE, pixel=0.08, blob=0.34, moved=0.18, graded=0.2, layered=0.2)
+    recipe = dataclasses.replace(MULTI_SCALE, pixel=0.08, blob=0.34, moved=0.18, graded=0.2, stack=0.2)
     counts = split_shares(recipe, batch)
     assert sum(counts.values()) == batch
     for kind, count in counts.items():
@@ -132,4 +259,4 @@ def test_shares_are_rounded_without_losing_a_sample(batch):
 
 
 def test_kinds_without_a_share_are_not_drawn():
-    assert split_shares(only("blob"), 9) == {"pixel": 0, "blob": 9, "moved": 0, "graded": 0, "layered": 0}
+    assert split_shares(only("blob"), 9) == {"pixel": 0, "blob": 9, "moved": 0, "graded": 0, "stack": 0}

@@ -10,6 +10,7 @@ from allfocus.errors import InputError
 from allfocus.network.checkpoint import build_network
 from allfocus.network.paper_network import PaperNetworkConfig
 from allfocus.network.stack_network import StackNetworkConfig
+from allfocus.training import stepping
 from allfocus.training.recipe import DataRecipe, OptimizerRecipe, Recipe
 from allfocus.training.samples import ShuffleRecipe
 from allfocus.training.stepping import Stepper
@@ -17,9 +18,11 @@ from allfocus.training.stepping import Stepper
 RECIPE = Recipe(
     network="ips",
     seed=3,
-    stack_network=StackNetworkConfig(channels=4, middle_channels=4, token_channels=4, mamba_blocks=1, heads=2, state=4),
-    data=DataRecipe(crop=32, batch=2),
-    shuffle=ShuffleRecipe(mask="multi-scale", sources=(2, 3), pixel=0.5, blob=0.5),
+    stack_network=StackNetworkConfig(
+        channels=4, middle_channels=4, token_channels=4, mamba_blocks=1, heads=2, state=4, veil_channels=2
+    ),
+    data=DataRecipe(crop=32, batch=3, levels=(1, 2)),
+    shuffle=ShuffleRecipe(mask="multi-scale", sources=(2, 3), pixel=0.3, blob=0.3, stack=0.4),
     optimizer=OptimizerRecipe(iterations=10, learning_rate=1e-2, average=0.9),
 )
 
@@ -49,6 +52,48 @@ def test_other_iterations_processes_and_seeds_see_other_samples(bank):
         float(make(bank, recipe=dataclasses.replace(RECIPE, seed=4)).step(0)),
     }
     assert len(losses) == 4
+
+
+def test_sources_and_levels_are_drawn_from_the_recipe(bank, monkeypatch):
+    """As many sources in every batch, so that all steps cost about the same; each number comes with each depth."""
+    recipe = dataclasses.replace(
+        RECIPE,
+        data=dataclasses.replace(RECIPE.data, batch=8, levels=(1, 2)),
+        shuffle=dataclasses.replace(RECIPE.shuffle, sources=(2, 4)),
+    )
+    seen = set()
+
+    def record(self, batch, levels):
+        seen.add((*batch, levels))
+        return torch.zeros(())
+
+    def draw(bank, shuffle, *, batch, crop, sources, generator):
+        assert (shuffle, crop) == (recipe.shuffle, 32)
+        return batch, sources
+
+    monkeypatch.setattr(stepping, "draw_batch", draw)
+    monkeypatch.setattr(Stepper, "_update", record)
+    stepper = make(bank, recipe=recipe)
+    for iteration in range(40):
+        stepper.step(iteration)
+    assert seen == {(8, 2, 1), (8, 2, 2), (4, 4, 1), (4, 4, 2)}
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_processes_share_the_gradients_of_all_weights_whatever_their_levels(bank, monkeypatch, levels):
+    """One that drew a single level has none for what looks at the level above; the others wait for it all the same."""
+    recipe = dataclasses.replace(RECIPE, data=dataclasses.replace(RECIPE.data, levels=(levels,)))
+    torch.manual_seed(0)
+    stepper = Stepper(build_network(recipe.network_config), recipe, bank, rank=0, world=2)
+    shared = []
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda flat: shared.append(flat.clone()))
+    stepper.step(0)
+    (flat,) = shared
+    assert flat.numel() == sum(parameter.numel() for parameter in stepper.parameters)
+    assert flat.isfinite().all()
+    # And all of them are stepped, or the processes would drift apart.
+    steps = [float(value) for name, value in stepper.state().items() if name.startswith("step/")]
+    assert set(steps) == {1.0}
 
 
 def test_a_restored_stepper_goes_on_as_if_nothing_had_happened(bank):
@@ -85,7 +130,9 @@ def test_adam_takes_a_first_step_of_the_learning_rate(bank):
     stepper.step(0)
     moved = (weights(stepper) - before).abs()
     assert float(moved.max()) == pytest.approx(1e-2, rel=1e-3)
-    assert float(moved.median()) == pytest.approx(1e-2, rel=0.1)
+    # The head of the veil begins at zero, so that what is before it has no gradient yet.
+    assert float((moved > 0).float().mean()) > 0.5
+    assert float(moved[moved > 0].median()) == pytest.approx(1e-2, rel=0.1)
 
 
 def test_the_learning_rate_falls_with_the_schedule(bank):

@@ -55,6 +55,7 @@ SMALL = (
     "stack_network.middle_channels=4",
     "stack_network.token_channels=4",
     "stack_network.mamba_blocks=1",
+    "stack_network.veil_channels=4",
 )
 
 

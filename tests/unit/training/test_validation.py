@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, select_pixels
+from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, compose, reduce_frames
 from allfocus.training.recipe import DataRecipe, LogRecipe, Recipe
 from allfocus.training.samples import ShuffleRecipe, draw_batch
 from allfocus.training.validation import fuse_batch, validate, write_preview
@@ -17,7 +17,7 @@ PAPER = Recipe(network="ips-paper", data=DataRecipe(crop=32), log=LogRecipe(vali
 MIXED = dataclasses.replace(
     PAPER,
     network="ips",
-    shuffle=ShuffleRecipe(mask="multi-scale", sources=(3, 2), pixel=0.5, blob=0.0, graded=0.2, layered=0.3),
+    shuffle=ShuffleRecipe(mask="multi-scale", sources=(3, 2), pixel=0.5, blob=0.0, graded=0.2, stack=0.3),
 )
 
 
@@ -45,7 +45,7 @@ def test_figures_are_the_mean_peak_signal_to_noise_ratio(bank):
 
 
 def test_each_kind_with_a_share_has_its_figure(bank):
-    assert set(validate(first_source, bank, MIXED)) == {"pixel", "graded", "layered"}
+    assert set(validate(first_source, bank, MIXED)) == {"pixel", "graded", "stack"}
 
 
 def test_figures_do_not_depend_on_what_was_drawn_before(bank):
@@ -62,12 +62,32 @@ def test_a_perfect_picture_has_a_hundred_decibels(bank):
     assert validate(lambda _: next(answers)[None], bank, PAPER) == {"shuffled": pytest.approx(100)}
 
 
-def test_the_stack_network_is_shown_as_the_picture_it_selects(bank):
-    network = StackNetwork(StackNetworkConfig(channels=4, middle_channels=4, token_channels=4, mamba_blocks=1))
+def small_network() -> StackNetwork:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = StackNetwork(StackNetworkConfig(channels=4, middle_channels=4, token_channels=4, mamba_blocks=1))
+        torch.nn.init.normal_(network.veil_second.weight, std=0.3)
+    return network.eval()
+
+
+def test_the_stack_network_is_shown_as_the_picture_it_composes_over_all_levels(bank):
+    network = small_network()
     batch = draw_batch(bank, MIXED.shuffle, batch=2, crop=32, sources=3, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        expected = select_pixels(batch.frames, network(batch.frames))
-    torch.testing.assert_close(fuse_batch(network, batch), expected, rtol=0, atol=1e-5)
+        small = reduce_frames(batch.frames, 1)
+        coarse = network(small)
+        picture, _ = compose(small, coarse, None)
+        expected, _ = compose(batch.frames, network(batch.frames, coarse), picture)
+    torch.testing.assert_close(fuse_batch(network, batch, levels=2), expected, rtol=0, atol=1e-5)
+    assert float((fuse_batch(network, batch, levels=1) - expected).abs().max()) > 1e-3
+
+
+def test_validation_uses_as_many_levels_as_the_recipe_has_at_the_most(bank):
+    network = small_network()
+    recipe = dataclasses.replace(MIXED, data=dataclasses.replace(MIXED.data, levels=(2, 3, 1)))
+    deepest = dataclasses.replace(MIXED, data=dataclasses.replace(MIXED.data, levels=(3,)))
+    assert validate(network, bank, recipe) == validate(network, bank, deepest)
+    assert validate(network, bank, recipe) != validate(network, bank, MIXED)
 
 
 def test_a_preview_shows_sources_result_and_target_in_a_row_per_kind(bank, tmp_path):

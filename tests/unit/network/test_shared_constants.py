@@ -1,0 +1,41 @@
+"""Fusion must not import torch, so some numbers are stated twice: here and there they are the same."""
+
+import numpy as np
+import torch
+
+from allfocus.fusion import blending, decisions, inference, learned
+from allfocus.network import onnx_export, stack_network
+
+
+def test_what_network_and_fusion_both_state_agrees():
+    single = np.float32
+    assert single(stack_network.EXCLUSION) == decisions.EXCLUSION
+    assert single(stack_network.LEFT_OUT) == learned.LEFT_OUT
+    assert single(stack_network.LARGEST_OPACITY) == blending.LARGEST_OPACITY
+    assert single(stack_network.FAINTEST_OPACITY) == blending.FAINTEST_OPACITY
+    assert inference.SIZE_MULTIPLE == stack_network.SIZE_MULTIPLE
+    assert inference.INPUTS == onnx_export.INPUTS
+    assert inference.WHOLE_KEY == onnx_export.WHOLE_KEY
+    assert inference.LevelOutput._fields == onnx_export.OUTPUTS
+
+
+def test_a_veil_has_as_many_channels_as_fusion_keeps():
+    config = stack_network.StackNetworkConfig(channels=4, middle_channels=4, token_channels=4, mamba_blocks=1)
+    with torch.random.fork_rng(), torch.no_grad():
+        decision = stack_network.StackNetwork(config)(torch.rand(1, 2, 3, 16, 16))
+    assert decision.veil.shape[2] == decisions.VEIL_CHANNELS
+
+
+def test_fusion_takes_a_veil_off_as_the_network_does():
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.rand(1, 1, 3, 16, 24, generator=generator)
+    for opacity in (0.0, 0.03, 0.5, 0.9):
+        veil = torch.full((1, 1, 5, 4, 6), opacity)
+        veil[:, :, 1:4] = 0.2 - stack_network.local_light(frames)  # an even colour
+        expected = stack_network.unveil(frames, veil)[0, 0].permute(1, 2, 0).numpy()
+        alpha = np.full((16, 24), min(opacity, float(blending.LARGEST_OPACITY)), np.float32)
+        own = blending.Veil(alpha, 0.2 * alpha[..., None].repeat(3, axis=2))
+        # Stored darker and from another black than the network sees it.
+        stored = 0.1 + 0.5 * frames[0, 0].permute(1, 2, 0).numpy()
+        found = (blending.unveil(stored, own, 0.1, 0.5) - 0.1) / 0.5
+        np.testing.assert_allclose(found, expected, atol=1e-5)
