@@ -157,7 +157,8 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
     alignment = job.align(reader, kept, skip_bad=options.skip_bad, crop=options.crop) if options.align else None
     if len(kept) < reader.count:  # slabs are named after the frames in them
         plan.check(len(kept))
-    with _new_spool(job.spool_depth(reader, alignment)) as spool, StagedFiles(overwrite=options.overwrite) as files:
+    staged = StagedFiles(overwrite=options.overwrite, inputs=reader.files)
+    with _new_spool(job.spool_depth(reader, alignment)) as spool, staged as files:
         writing = _Writing(plan, job, kept, files)
         for pixels, valid in prepare_frames(reader, kept, alignment, job, crop=options.crop):
             spool.append(pixels, valid)
@@ -188,6 +189,7 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
         job.end_step("writing")
         if options.report is not None:
             writing.write_report(fusion, spool, command)
+        reader.require_unchanged()
     outputs = {"picture": plan.output, **writing.outputs}
     return dataclasses.replace(fusion, notices=tuple(job.notices), outputs=outputs)
 
@@ -315,7 +317,7 @@ class _Writing:
             origin={"bits per channel": self.plan.reader.bit_depth, "slabs": [str(slab) for slab in fusion.slabs]},
         )
         page = build_stack_report(report, frames=spool, progress=lambda *steps: self._job.tell("reporting", *steps))
-        self._add("report", self.plan.maps["report"], page.encode())
+        self._add("report", self.plan.maps["report"], page.encode("utf-8", "backslashreplace"))
         self._job.end_step("reporting")
 
     def _write_map(self, name: str, path: Path, image: Image) -> None:

@@ -8,12 +8,15 @@ import hashlib
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, file_state, frame_states
-from allfocus.errors import AllfocusError, InputError
+from allfocus.batch.own_files import files_of, from_states, thumbnail_path, write_receipt
+from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
+from allfocus.errors import AllfocusError, InputError, OutputError
+from allfocus.images.protection import FileState, OwnResults, replacing_only
 from allfocus.version import __version__
 
 if TYPE_CHECKING:
@@ -64,6 +67,8 @@ class StackTask:
     settings_key: str
     software: str = ""
     """What fuses, from :func:`software_key`; a worker that has something else refuses. Empty takes any."""
+    replaceable: FrameStates | None = None
+    """Files below the output folder that may be replaced, as we left them; None lets any be replaced."""
 
     @property
     def target(self) -> Path:
@@ -92,6 +97,11 @@ class StackTask:
         """The small copy for the contact sheet."""
         return thumbnail_path(Path(self.folder), self.name)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that will be written, below the output folder."""
+        return (self.output, *self.map_names, self.thumbnail.relative_to(self.folder).as_posix())
+
 
 def software_key(method: str) -> str:
     """The version of allfocus with a fingerprint of the method's weights, which may change without the version.
@@ -105,11 +115,6 @@ def software_key(method: str) -> str:
 
     found = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in weights_files(find_method(method)))
     return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
-
-
-def thumbnail_path(folder: Path, name: str) -> Path:
-    """Where the small copy of a stack's result lies."""
-    return folder / ".thumbnails" / f"{name}.webp"
 
 
 def fuse_stack(task: StackTask) -> StackRecord:
@@ -147,23 +152,57 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
     _require_frames(frames, states, record.worker)
     key = content_key(frames, states)
     for path in (task.target, task.thumbnail):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    result = fuse_files(frames, task.target, overwrite=True, **_options(task))
-    if frame_states(frames, Path(task.root)) != states:
-        raise InputError("its frames changed while they were fused; run the batch again")
+        _make_folder(path.parent)
+    written: dict[Path, FileState] = {}
+
+    def require_unchanged() -> None:
+        if frame_states(frames, Path(task.root)) != states:
+            raise InputError("its frames changed while they were fused; run the batch again")
+
+    with replacing_only(_own_results(task, written, require_unchanged)):
+        result = fuse_files(frames, task.target, overwrite=True, **_options(task))
+        _write_thumbnail(result.image, task.thumbnail)
     height, width = result.image.shape[:2]
-    _write_thumbnail(result.image, task.thumbnail)
     return replace(
         record,
         status=FUSED,
         inputs=states,
         input_key=key,
-        output_state=file_state(task.target),
+        output_state=written[task.target],
+        files=tuple((path.relative_to(task.folder).as_posix(), *state) for path, state in written.items()),
         width=int(width),
         height=int(height),
         left_out=len(result.left_out),
         notices=tuple(_one_line(sentence) for sentence in result.notices),
     )
+
+
+def _own_results(task: StackTask, written: dict[Path, FileState], check: Callable[[], None]) -> OwnResults:
+    """What may be replaced; what is written goes into the dictionary and into the receipt of the stack.
+
+    The check comes just before files get their names, and may still prevent it.
+    """
+    folder = Path(task.folder)
+
+    def known(path: Path) -> set[FileState]:
+        name = path.relative_to(folder).as_posix()
+        # The receipt too, because this may be the second try.
+        sources = (from_states(task.replaceable or ()), files_of(folder, task.name, None))
+        return {state for files in sources for state in files.get(name, ())}
+
+    def announce(states: dict[Path, FileState]) -> None:
+        check()
+        written.update(states)
+        write_receipt(folder, task.name, written)
+
+    return OwnResults(None if task.replaceable is None else known, announce)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
 
 
 def _options(task: StackTask) -> dict[str, Any]:

@@ -142,10 +142,15 @@ class StackReader:
     The last frame read is kept, so that asking twice in a row costs nothing; the frame before it is let go.
     """
 
-    def __init__(self, frames: Sequence[FrameFile], *, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(
+        self, frames: Sequence[FrameFile], *, max_pixels: int = MAX_PIXELS, files: Sequence[Path] | None = None
+    ) -> None:
         require_stack(frames)
         self.frames = tuple(frames)
+        self.files = tuple(dict.fromkeys(frame.path for frame in frames) if files is None else files)
+        """Every file that was given, those of frames that are left out too: none of them may be written."""
         self._max_pixels = max_pixels
+        self._states = {frame.path: _state_of(frame.path) for frame in frames}
         self._kept: tuple[int, Image] | None = None
         self._first: tuple[int, Image] | None = None
 
@@ -187,13 +192,14 @@ class StackReader:
             index: From 0.
 
         Raises:
-            InputError: the file is damaged or no longer what its header said.
+            InputError: the file is damaged, no longer what its header said, or was changed since the stack was opened.
         """
         if self._kept is not None and self._kept[0] == index:
             return self._kept[1]
         self._kept = None  # two frames are never held at once
         frame = self.frames[index]
         image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
+        self._require_unchanged(frame.path)
         _require_promise(frame, image)
         self._kept = (index, image)
         # Not always frame 0: that one may be damaged and left out.
@@ -213,6 +219,15 @@ class StackReader:
         if self._first is not None and self._first[0] == index:
             return self._first[1]
         return _without_pixels(self.read(index))
+
+    def require_unchanged(self) -> None:
+        """Raise InputError when a file was changed since the stack was opened: what was read may be half of each."""
+        for path in self._states:
+            self._require_unchanged(path)
+
+    def _require_unchanged(self, path: Path) -> None:
+        if _state_of(path) != self._states[path]:
+            raise InputError(f"{path}: was changed while the stack was worked on; wait until it is whole and run again")
 
     def release(self) -> None:
         """Lets go of the frame that was read last."""
@@ -297,12 +312,13 @@ def open_stack(
             require_match(kept[0], frame)
         kept.append(frame)
 
-    for path in list_files(paths):
+    files = list_files(paths)
+    for path in files:
         for frame in check(path.name, lambda path=path: _frames_of(path)) or []:  # type: ignore[misc]
             check(frame.name, lambda frame=frame: accept(frame))  # type: ignore[misc]
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
-    return StackReader(kept, max_pixels=max_pixels)
+    return StackReader(kept, max_pixels=max_pixels, files=files)
 
 
 def read_stack(
@@ -387,6 +403,15 @@ def _require_promise(frame: FrameFile, image: Image) -> None:
             f"{frame.path}: its header said {frame.width}x{frame.height}, its pixels are {image.width}x{image.height}; "
             "the file is damaged or was changed meanwhile"
         )
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file does, even when its time is set back; None when it is gone."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _without_pixels(image: Image) -> Image:

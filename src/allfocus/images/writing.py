@@ -12,7 +12,7 @@ from allfocus.errors import OutputError
 from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
 from allfocus.images.exif import add_history
 from allfocus.images.image import Image
-from allfocus.images.placing import LONGEST_NAME, replace_file
+from allfocus.images.placing import LONGEST_NAME, recover_folder, replace_file
 
 __all__ = [
     "ENCODERS",
@@ -179,6 +179,7 @@ def check_output(
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is read-only; choose another")
+    recover_folder(path.parent)  # a run that was killed may have left files that are none
     if os.path.lexists(path) and not overwrite:
         raise OutputError(f"{path}: exists already; choose another name or allow it to be overwritten (--overwrite)")
 
