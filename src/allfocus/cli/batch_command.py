@@ -104,6 +104,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option("--quality", type=click.IntRange(1, 100), default=95, show_default=True, help="Of JPEG and WebP.")
 @click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
+@click.option("--fill-missing", is_flag=True, help="Take chunks that an OME-Zarr lacks as empty, not as lost.")
 @click.option("--channel", type=click.IntRange(min=0), help="The one to take of planes with several (OME-Zarr).")
 @device_option
 @overwrite_option
@@ -125,6 +126,7 @@ def batch(
     stop_after: float | None,
     ending: str | None,
     channel: int | None,
+    fill_missing: bool,
     overwrite: bool,
     as_json: bool,
     **settings: Any,
@@ -141,10 +143,12 @@ def batch(
     if output.suffix in (".zarr", ".tif", ".tiff"):
         options = {"channel": channel, "scheduler": scheduler, "workers": workers, "memory_limit": memory_limit}
         chosen = {"prefer": settings["prefer"], "device": settings["device"], "overwrite": overwrite}
+        options["fill_missing"] = fill_missing
         _fuse_planes(folder, output, as_json=as_json, patience=patience, **options, **chosen)
         return
-    if channel is not None:
-        raise click.UsageError("--channel is for planes: give an output that ends in .zarr or .tif")
+    if channel is not None or fill_missing:
+        option = "--channel" if channel is not None else "--fill-missing"
+        raise click.UsageError(f"{option} is for planes: give an output that ends in .zarr or .tif")
     with ending_at_once():
         from allfocus.batch.running import fuse_stacks
         from allfocus.batch.stack_task import FuseSettings

@@ -11,9 +11,13 @@ import numpy as np
 from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import PREFIX, read_orientation
+from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
+
+LONGEST_RUN = 256
+"""Bytes of the same value that packed pixels may hold in a row, beyond what a flat picture explains."""
 
 CHANNELS = {"1": 1, "L": 1, "LA": 1, "RGB": 3, "RGBA": 3, "P": 3, "PA": 3, "CMYK": 3}
 """Channels of the picture that each of Pillow's modes becomes, alpha not counted."""
@@ -26,7 +30,13 @@ def read_jpeg_headers(file: BinaryIO) -> list[Header]:
 
 def decode_jpeg(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     """The samples of a JPEG file; CMYK becomes RGB with a notice."""
-    return _decode_with_pillow(_open_jpeg(file), max_pixels)
+    picture = _open_jpeg(file)
+    require_pixels(*picture.size, max_pixels)
+    require_modest_scans(file, *picture.size)
+    decoded = _decode_with_pillow(_open_jpeg(file), max_pixels)
+    file.seek(0)
+    require_sound_jpeg(file.read())
+    return decoded
 
 
 def read_bmp_headers(file: BinaryIO) -> list[Header]:
@@ -61,7 +71,9 @@ def decode_webp(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     (header,) = read_webp_headers(file)
     require_pixels(header.width, header.height, max_pixels)
     file.seek(0)
-    picture = WebPImageFile(io.BytesIO(file.read()))
+    data = file.read()
+    _require_lively(file, data, header)
+    picture = WebPImageFile(io.BytesIO(data))
     if picture.size != (header.width, header.height):
         raise InputError(f"its parts disagree on the size ({header.width}x{header.height}); the file is damaged")
     return _decode_with_pillow(picture, max_pixels)
@@ -147,6 +159,20 @@ def _walk_webp(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
         kind, size = struct.unpack("<4sI", file.read(8))
         yield kind, position + 8, size
         position += 8 + size + size % 2
+
+
+def _require_lively(file: BinaryIO, data: bytes, header: Header) -> None:
+    """Raise InputError when the packed pixels hold a run of zeros that no encoder writes: part of the file is lost.
+
+    WebP has no checksums, and its decoder makes a picture of anything. What it packs looks like chance; only a flat
+    colour, packed with loss, gives zeros: a fifth of a bit for each block of 16 x 16 pixels (measured).
+    """
+    flat = header.width * header.height // 256 // 32
+    for kind, start, length in _walk_webp(file):
+        longest = LONGEST_RUN + (flat if kind in (b"VP8 ", b"ANMF") else 0)
+        packed = kind in (b"VP8 ", b"VP8L", b"ALPH", b"ANMF")
+        if packed and data.find(bytes(longest), start, start + length) >= 0:
+            raise InputError(f"its data is damaged (more than {longest} zeros in a row); copy it again")
 
 
 def _webp_size(kind: bytes, head: bytes) -> tuple[int, int]:

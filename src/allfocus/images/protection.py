@@ -48,7 +48,8 @@ class InputFiles:
         for output in outputs:
             if output in self:
                 raise InputError(
-                    f"{os.fspath(output)}: is a frame of the stack, or else read by this run, and will not be replaced; choose another name"
+                    f"{os.fspath(output)}: is a frame of the stack (or read by this run) and will not be replaced; "
+                    "choose another name"
                 )
 
 

@@ -4,8 +4,10 @@ Only the page asked for is read. What the header promises (size, channels, compr
 of JPEG pictures inside) is checked before any of it reaches a native decoder.
 """
 
+import io
 import math
 import os
+from collections.abc import Collection
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import FileSlices, block_of_tiff
+from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
@@ -30,6 +33,15 @@ ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
 MOST_PAGES = 20_000
+
+KNOWN_VALUES = (
+    (284, "PlanarConfiguration", (1, 2)),
+    (266, "FillOrder", (1, 2)),
+    (317, "Predictor", (1, 2, 3, 34892, 34893, 34894, 34895)),
+    (254, "NewSubfileType", range(16)),
+    (255, "SubfileType", (0, 1, 2, 3)),
+)
+"""Entries that say how to read the pixels, with the values that mean something."""
 
 
 def read_tiff_headers(file: BinaryIO) -> list[Header]:
@@ -53,7 +65,7 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         chosen = tiff.pages[page]
         _header_of(chosen, page, number)
         require_pixels(chosen.imagewidth, chosen.imagelength, max_pixels)
-        _require_segments(chosen, file, max_pixels)
+        require_segments(chosen, file, max_pixels)
         samples, premultiplied, notices = _samples_of(chosen)
         profile = chosen.tags.valueof(COLOUR_PROFILE)
         photometric = _photometric(chosen)
@@ -107,8 +119,17 @@ def _require_numbers(page: Any) -> None:
             raise InputError(f"its entry {name} is {str(getattr(page, name))[:40]}; the file is damaged")
 
 
+def _require_known(page: Any) -> None:
+    """Raise InputError when an entry has a value that no reader knows, which would then read the pixels as it likes."""
+    for tag, name, known in KNOWN_VALUES:
+        value = page.tags.valueof(tag)
+        if value is not None and value not in known:
+            raise InputError(f"its entry {name} is {str(value)[:40]}, which means nothing; the file is damaged")
+
+
 def _header_of(page: Any, index: int, pages: int) -> Header:
     _require_numbers(page)
+    _require_known(page)
     photometric = _photometric(page)
     colours = COLOUR_CHANNELS.get(photometric)
     if colours is None:
@@ -140,29 +161,42 @@ def _bit_depth_of(page: Any) -> int:
     raise InputError(f"its samples have {words}; up to 16 bits without sign, and floating point, can be read")
 
 
-def _require_segments(page: Any, file: BinaryIO, max_pixels: int) -> None:
-    """Raise InputError when the strips or tiles lie outside the file, are oddly large, or unpack to too much."""
+def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Collection[int] | None = None) -> None:
+    """Raise InputError when the strips or tiles lie outside the file, are empty, oddly large, or damaged JPEG.
+
+    Args:
+        page: A page of tifffile.
+        file: The file it is in.
+        max_pixels: The limit on the pixels of a picture.
+        chosen: The numbers of the strips or tiles to look at; None takes all.
+    """
     length = file.seek(0, os.SEEK_END)
     if math.prod(page.chunks) > 16 * max(max_pixels, 2**20):
         raise InputError(f"its tiles are {page.chunks} large, beyond the limit of {max_pixels} pixels")
     if len(page.dataoffsets) != len(page.databytecounts) or len(page.dataoffsets) < math.prod(page.chunked):
         raise ends_too_early()
-    for offset, size in zip(page.dataoffsets, page.databytecounts, strict=True):
+    for number, (offset, size) in enumerate(zip(page.dataoffsets, page.databytecounts, strict=True)):
+        if chosen is not None and number not in chosen:
+            continue
         # Some decoders fill what is missing with grey or zeros, so the promise of the header is checked first.
         if size <= 0 or offset + size > length:
             raise ends_too_early()
         if page.compression == JPEG:
             file.seek(offset)
-            _require_jpeg_size(file.read(size), page)
+            _require_jpeg(file.read(size), page)
 
 
-def _require_jpeg_size(data: bytes, page: Any) -> None:
+def _require_jpeg(data: bytes, page: Any) -> None:
     size = jpeg_size(data)
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.imagelength, page.imagewidth)
     if size is None or size[0] > rows or size[1] > columns:
         raise InputError(f"a JPEG picture inside it says {size}, its strips or tiles {(rows, columns)}: damaged")
     if not data.rstrip(b"\x00").endswith(b"\xff\xd9"):
         raise ends_too_early()
+    tables = page.jpegtables or b""
+    whole = bytes(tables[:-2]) + data[2:] if tables else data
+    require_modest_scans(io.BytesIO(whole), size[1], size[0])
+    require_sound_jpeg(whole)
 
 
 def jpeg_size(data: bytes) -> tuple[int, int] | None:
