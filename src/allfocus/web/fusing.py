@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import secrets
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from allfocus.web.records import (
 )
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
+from allfocus.web.work_folder import IN_A_JOB, remove_known
 
 if TYPE_CHECKING:
     from allfocus.web.studio import Studio
@@ -235,7 +235,8 @@ class Fusions:
             if job.id in self._studio.store.jobs:
                 remove_unnamed(folder, job)
             else:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_known(folder, IN_A_JOB)
+                folder.rmdir()
 
     def _run_task(self, job: Job, work: Work, name: str, values: dict[str, Any]) -> dict[str, Any] | None:
         """What the task returned, or None when it failed or was cancelled, which is then noted."""
