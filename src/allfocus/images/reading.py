@@ -199,8 +199,8 @@ class StackReader:
         self._kept = None  # two frames are never held at once
         frame = self.frames[index]
         image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
-        self._require_unchanged(frame.path)
         _require_promise(frame, image)
+        self._require_unchanged(frame.path)
         self._kept = (index, image)
         # Not always frame 0: that one may be damaged and left out.
         if self._first is None or index < self._first[0]:

@@ -34,6 +34,23 @@ ALPHA = (1, 2)
 
 MOST_PAGES = 20_000
 
+DESCRIBED_KINDS = ("ome", "imagej", "shaped", "micromanager", "lsm", "stk", "fluoview", "scanimage", "ndtiff", "bif")
+"""Kinds of TIFF that say what their planes are."""
+SEVERAL = {
+    "C": ("channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
+    "T": ("points in time", "save one of them (ImageJ: Image > Duplicate)"),
+    "P": ("positions", "save one of them (Fiji: Bio-Formats > Split positions)"),
+    "R": ("regions", "save one of them"),
+    "M": ("tiles of a mosaic", "save one of them"),
+    "A": ("angles", "save one of them"),
+    "E": ("wavelengths", "save one of them"),
+    "H": ("lifetimes", "save one of them"),
+    "V": ("events", "save one of them"),
+}
+"""Axes along which planes are not planes of one stack: what they hold, and what to do."""
+STACKED = ("Z", "I", "Q")
+"""Axes that a stack may have: depth, and those that have no name."""
+
 KNOWN_VALUES = (
     (284, "PlanarConfiguration", (1, 2)),
     (266, "FillOrder", (1, 2)),
@@ -91,24 +108,44 @@ def _open_tiff(file: BinaryIO) -> Any:
 
 
 def _require_one_channel(tiff: Any) -> None:
-    """Raise InputError for a microscope file whose planes are not all planes of one z-stack."""
+    """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
     if len(tiff.pages) > MOST_PAGES:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
-    if not (tiff.is_ome or tiff.is_imagej):
+    if not any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS):
         return
+    _require_one_series(tiff)
     series = tiff.series[0]
-    sizes = dict(zip(series.axes, series.shape, strict=True))
-    for axis, meaning, cure in (
-        ("C", "channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
-        ("T", "points in time", "save one of them (ImageJ: Image > Duplicate)"),
-    ):
+    sizes: dict[str, int] = {}
+    several: list[tuple[str, int]] = []
+    for axis, size in zip(series.axes, series.shape, strict=True):
+        sizes[axis] = sizes.get(axis, 1) * size
+        if size > 1 and axis not in "YXS":
+            several.append((axis, size))
+    for axis, (meaning, cure) in SEVERAL.items():
         if sizes.get(axis, 1) > 1:
-            raise InputError(f"it holds {sizes[axis]} {meaning}; a stack has one: {cure}")
+            raise InputError(f"it holds {sizes[axis]} {meaning} (1 to {sizes[axis]}); a stack has one: {cure}")
+    if len(several) > 1 or any(axis not in STACKED for axis, _ in several):
+        told = " x ".join(f"{size} along {axis}" for axis, size in several)
+        raise InputError(f"it holds {told}; a stack has one such axis: save one stack of it as a file of its own")
     planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
     if planes > len(tiff.pages):
         raise InputError(
             f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
             "give all its files one by one, or save it again as an image sequence or BigTIFF"
+        )
+
+
+def _require_one_series(tiff: Any) -> None:
+    """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
+    series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
+    if len(series) < 2:
+        return
+    # Programs that write page after page call each page a series; a microscope says what each of them is.
+    if tiff.is_ome or any(len(each.pages) > 1 for each in series):
+        names = ", ".join(str(each.name or number) for number, each in enumerate(series[:8], start=1))
+        raise InputError(
+            f"it holds {len(series)} positions or pictures ({names}{' ...' if len(series) > 8 else ''}), each with its "
+            "own planes; a stack is one of them: save one as a file of its own (Bio-Formats opens them one by one)"
         )
 
 
