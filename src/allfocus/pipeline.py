@@ -267,7 +267,7 @@ class _Writing:
                 f"the frames have {self.plan.reader.bit_depth} bits per channel, {kind.name} has "
                 f"{max(kind.bit_depths)}; .tif keeps them all"
             )
-        alpha = None if covered is None else covered.astype(np.float32)
+        alpha = self._opacity(covered)
         picture = self.plan.reader.result_image(pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0])
         if path == self.plan.output:
             self._tell()
@@ -281,6 +281,13 @@ class _Writing:
             software=f"allfocus {__version__}",
         )
         self._add("picture" if path == self.plan.output else "", path, data)
+
+    def _opacity(self, covered: NDArray[np.bool_] | None) -> NDArray[np.float32] | None:
+        """Alpha of the result: that of the frames, and nothing where no frame has a pixel; None when it is opaque."""
+        opacity = self._job.opacity
+        if opacity is None:
+            return None if covered is None else covered.astype(np.float32)
+        return opacity if covered is None else opacity * covered
 
     def write_maps(self, fusion: StackFusion) -> None:
         """Writes the maps that were asked for."""

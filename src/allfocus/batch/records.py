@@ -18,13 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import OutputError
+from allfocus.errors import InputError, OutputError
+from allfocus.images.files import open_plain
 from allfocus.images.protection import FileState
 from allfocus.images.writing import replace_file
 
 FILE_NAME = "manifest.jsonl"
 PLANNED, FUSED, FAILED = "planned", "fused", "failed"
 """A stack was begun (its output is ours from then on), has been fused, could not be fused."""
+PAGE = "page"
+"""Of lines about the summary and the contact sheet."""
 
 FrameStates = tuple[tuple[str, int, int], ...]
 """Name, size in bytes and time of change in nanoseconds of each frame."""
@@ -171,7 +174,7 @@ def read_manifest(folder: Path) -> dict[str, StackRecord]:
 
 
 def _page_line(name: str, state: FileState) -> bytes:
-    return json.dumps({"page": name, "state": state}).encode() + b"\n"
+    return json.dumps({"stack": "", "status": PAGE, "page": name, "state": state}).encode() + b"\n"
 
 
 def _parse_page(line: bytes) -> tuple[str, FileState] | None:
@@ -194,7 +197,7 @@ def _read_lines(path: Path) -> tuple[dict[str, StackRecord], dict[str, list[File
     pages: dict[str, list[FileState]] = {}
     for name, state in filter(None, map(_parse_page, lines)):
         pages[name] = [*pages.get(name, ()), state][-2:]
-    torn = len(lines) == 1 and lines[0].startswith((b'{"stack": ', b'{"page": '))
+    torn = len(lines) == 1 and lines[0].startswith(b'{"stack": ')
     if any(lines) and not records and not pages and not torn:
         raise OutputError(f"{path}: exists and was not made by a batch; choose another folder")
     return {record.stack: record for record in records}, pages, len(lines)
@@ -248,11 +251,11 @@ def content_key(frames: Sequence[Path], states: FrameStates) -> str:
     """SHA-256 of the names and contents of frames.
 
     Raises:
-        OSError: A frame cannot be read.
+        InputError: A frame cannot be read, or is no plain file.
     """
     total = hashlib.sha256()
     for frame, (name, *_) in zip(frames, states, strict=True):
-        with frame.open("rb") as file:
+        with open_plain(frame) as file:
             total.update(os.fsencode(name) + f"\x00{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
 
@@ -278,7 +281,7 @@ def still_valid(
     if record.inputs == states:
         return record
     same_names_and_sizes = [state[:2] for state in record.inputs] == [state[:2] for state in states]
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, InputError):
         if same_names_and_sizes and content_key(frames, states) == record.input_key:
             return dataclasses.replace(record, inputs=states)
     return None

@@ -125,6 +125,8 @@ def fuse_stack(task: StackTask) -> StackRecord:
         record = _fuse(task, record)
     except AllfocusError as error:
         record = replace(record, error=_one_line(str(error)))
+    except MemoryError:
+        record = replace(record, error="there is not enough memory; use fewer workers, or smaller frames")
     except Exception as error:
         record = replace(record, error=_one_line(f"unexpected {type(error).__name__}: {error}"))
     return replace(

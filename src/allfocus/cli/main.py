@@ -64,6 +64,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail("interrupted", INTERRUPTED)
     except AllfocusError as error:
         return _fail(str(error), error.exit_code)
+    except MemoryError:
+        return _fail("there is not enough memory; close other programs, or use fewer or smaller frames", 1)
     except Exception as error:
         if _came_from_interrupt(error):
             return _fail("interrupted", INTERRUPTED)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.fusion.network_checks import require_finite, self_contained
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -73,7 +74,8 @@ def run_network(
         return run_on_gpu(frames)
     height, width = frames[0].shape[:2]
     stack = np.stack([prepare_frame(frame) for frame in frames])
-    logits = np.asarray(_session(device, threads, weights).run(None, {"frames": stack})[0], np.float32)
+    answer = _session(device, threads, weights).run(None, {"frames": stack})[0]
+    logits = require_finite(answer, (len(stack), *stack.shape[2:]), weights)
     return list(logits[:, :height, :width])
 
 
@@ -121,9 +123,11 @@ def _session(device: str, threads: int, weights: str | None) -> Any:
     # Threads that wait for work sleep: spinning would cost processor time while other parts of the fusion run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        session = onnxruntime.InferenceSession(file.read_bytes(), options, providers=providers)
+        session = onnxruntime.InferenceSession(self_contained(file.read_bytes(), file), options, providers=providers)
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    except InputError:
+        raise
     except Exception as error:  # onnxruntime has classes of its own for each thing that can be wrong with a file
         if weights is None:
             raise

@@ -73,8 +73,11 @@ class Image:
 
     @property
     def valid(self) -> NDArray[np.bool_] | None:
-        """Where the picture shows something: True where alpha is one half or more; None when that is everywhere."""
-        return None if self.alpha is None else self.alpha >= 0.5
+        """Where the picture shows something: True where alpha is half of its most or more; None when it has no alpha.
+
+        So the soft edge of a mask is cut in its middle, and a picture that is half transparent all over shows all.
+        """
+        return None if self.alpha is None else shows_something(self.alpha)
 
     @property
     def height(self) -> int:
@@ -96,6 +99,17 @@ class Image:
         """How messages call this picture: its file name, with the page (from 1) for a multi-page file."""
         file_name = self.path.name if self.path else "picture"
         return file_name if self.page is None else f"{file_name} page {self.page + 1}"
+
+
+def shows_something(alpha: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Where a picture with this alpha shows something, (H, W): nowhere when it is transparent all over.
+
+    Example:
+        >>> shows_something(np.array([[0.0, 0.2, 0.3, 0.5]], np.float32))
+        array([[False, False,  True,  True]])
+    """
+    most = float(alpha.max()) if alpha.size else 0.0
+    return (alpha >= most / 2) & (alpha > 0)
 
 
 class ImageStack(Sequence[Image]):

@@ -14,10 +14,11 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError, MissingDependencyError
+from allfocus.errors import InputError, MemoryShortageError, MissingDependencyError
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
+from allfocus.images.files import open_plain
 from allfocus.images.frame_files import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 
@@ -362,12 +363,8 @@ def _frames_of(path: Path) -> list[FrameFile]:
 
 def _with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
     try:
-        if not path.is_file() and path.exists():
-            raise InputError(f"{path}: cannot be read (it is a folder or a device); name a file")
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return action(file)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the name") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check that it is a readable file") from error
 
@@ -388,6 +385,12 @@ def _guarded(path: Path, action: Callable[[], Result]) -> Result:
             # Decoders warn about odd metadata of files that they read well; that is no news for the user.
             warnings.simplefilter("ignore")
             return action()
+    except MemoryShortageError:
+        raise
+    except MemoryError as error:
+        raise MemoryShortageError(
+            f"there is not enough memory to read {path}; close other programs, or use smaller frames"
+        ) from error
     except (InputError, MissingDependencyError) as error:
         text = str(error)
         raise type(error)(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error

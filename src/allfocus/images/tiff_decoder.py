@@ -17,6 +17,7 @@ from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import FileSlices, block_of_tiff
 from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
+from allfocus.images.memory import require_room
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
@@ -83,6 +84,8 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         _header_of(chosen, page, number)
         require_pixels(chosen.imagewidth, chosen.imagelength, max_pixels)
         require_segments(chosen, file, max_pixels)
+        samples_per_pixel, sample_bytes = chosen.samplesperpixel, max(1, chosen.bitspersample // 8)
+        require_room(chosen.imagewidth, chosen.imagelength, samples_per_pixel, sample_bytes)
         samples, premultiplied, notices = _samples_of(chosen)
         profile = chosen.tags.valueof(COLOUR_PROFILE)
         photometric = _photometric(chosen)
