@@ -10,7 +10,7 @@ from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.layers import layer_bytes
-from allfocus.web.processes import TaskError
+from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.records import (
     ACTIVE,
     CANCELLED,
@@ -50,6 +50,9 @@ class Fusions:
         """How many wait now."""
         return self._queue.waiting
 
+    def _new_process(self) -> WorkerProcess:
+        return WorkerProcess(self._studio.settings.memory_bytes)
+
     def end(self, job_id: str) -> None:
         """End all work of a job that is being deleted."""
         self._queue.cancel(job_id)
@@ -81,7 +84,7 @@ class Fusions:
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
             # Its thread waits for the lock, so it sees the job as it is saved below.
-            self._queue.submit(Work(job_id, options.method))
+            self._queue.submit(Work(job_id, options.method, process=self._new_process()))
             before = (job.state, job.error, job.options, job.notices)
             job.state, job.error, job.options, job.notices = QUEUED, None, options, []
             try:
@@ -106,7 +109,7 @@ class Fusions:
             if any(item.method == method and item.state != FAILED for item in job.alternatives):
                 raise Refusal(409, f"{method} was tried already, or is being tried")
             self._studio.require_room(0)
-            self._queue.submit(Work(job_id, method, alternative=True))
+            self._queue.submit(Work(job_id, method, alternative=True, process=self._new_process()))
             job.alternatives = [item for item in job.alternatives if item.method != method]
             job.alternatives.append(Alternative(method, QUEUED))
             self._studio.save(job)
