@@ -21,37 +21,9 @@ from allfocus.images.writing import write_image
 QUICK = FuseSettings(method="average", align=False)
 
 
-class OneByOne:
-    """Stands for the cluster: does the tasks in this process, so that a batch takes milliseconds."""
-
-    dashboard, worker_count, restarts = "", 1, 0
-
-    def __init__(self, *values: object, **options: object) -> None:
-        self._outcomes: dict[object, object] = {}
-
-    def __enter__(self) -> "OneByOne":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    @property
-    def waiting(self) -> int:
-        return len(self._outcomes)
-
-    def submit(self, key, function, *arguments):
-        self._outcomes[key] = function(*arguments)
-
-    def collect(self, seconds: float = 0.0):
-        outcomes, self._outcomes = self._outcomes, {}
-        return outcomes
-
-    collect_finished = collect
-
-
 @pytest.fixture(autouse=True)
-def _no_cluster(monkeypatch):
-    monkeypatch.setattr("allfocus.batch.running.Cluster", OneByOne)
+def _in_this_process(without_cluster):
+    """A batch takes milliseconds."""
 
 
 def make_stack(folder: Path, *, frames: int = 3, seed: int = 0, side: int = 48) -> Path:

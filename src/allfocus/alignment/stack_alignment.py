@@ -359,7 +359,7 @@ def _check_request(count: int, model: str, reference: int | None) -> None:
 
 
 def _as_float(array: NDArray[Any], index: int) -> NDArray[np.float32]:
-    if array.dtype in (np.uint8, np.uint16):
+    if array.dtype.newbyteorder("=") in (np.uint8, np.uint16):  # the large byte may come first
         return array.astype(np.float32) / np.float32(np.iinfo(array.dtype).max)
     if array.dtype.kind != "f":
         raise InputError(f"frame {index + 1} holds {array.dtype}; give uint8, uint16 or floating point in 0..1")

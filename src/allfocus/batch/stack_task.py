@@ -228,6 +228,8 @@ def _options(task: StackTask) -> dict[str, Any]:
 
 def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> None:
     for frame, (_, size, _) in zip(frames, states, strict=True):
+        if size < 0 and os.path.lexists(frame):
+            raise InputError(f"{frame}: cannot be read; it is a link that leads nowhere, or to itself")
         if size < 0:
             raise InputError(
                 f"{frame}: not found by the worker {worker}; frames must lie on a file system that every worker sees "

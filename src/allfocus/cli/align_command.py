@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allfocus.cli.printing import json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import echo, json_option, overwrite_option, print_json, print_notice, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,11 +85,11 @@ def align(
         print_json({"folder": output, **content})
         return
     if not alignment.measured:
-        click.echo(f"{output}: {written} frames, not aligned")
+        echo(f"{output}: {written} frames, not aligned")
     elif alignment.registered:
-        click.echo(f"{output}: {written} frames are registered already (no motion could be measured)")
+        echo(f"{output}: {written} frames are registered already (no motion could be measured)")
     else:
-        click.echo(f"{output}: {written} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
+        echo(f"{output}: {written} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
 
 
 def open_frames(frames: "Sequence[Path]", job: "Job", *, max_pixels: int, skip_bad: bool) -> "StackReader":

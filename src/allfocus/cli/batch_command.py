@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
-from allfocus.cli.printing import device_option, json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import (
+    device_option,
+    echo,
+    json_option,
+    overwrite_option,
+    print_json,
+    print_notice,
+    printable,
+    progress_bar,
+)
 from allfocus.errors import InputError
 
 if TYPE_CHECKING:
@@ -220,7 +229,7 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
         print_json({**vars(result), "size": list(result.size)})
         return
     height, width = result.size
-    click.echo(
+    echo(
         f"{result.output}: {width}x{height}, {result.planes} planes, {result.levels} levels, "
         f"{result.peak_memory / 1e9:.1f} GB at most in a worker, {result.seconds:.0f} s"
     )
@@ -234,9 +243,9 @@ def _print_stacks(stacks: list[Any], folder: Path, *, as_json: bool) -> None:
     for stack in stacks:
         names = [path.name for path in stack.frames]
         shown = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
-        click.echo(f"{stack.name}: {len(names)} files, {shown}" + (f" ({stack.problem})" if stack.problem else ""))
+        echo(f"{stack.name}: {len(names)} files, {shown}" + (f" ({stack.problem})" if stack.problem else ""))
     frames = sum(len(stack.frames) for stack in stacks)
-    click.echo(f"{len(stacks)} stacks, {frames} files; nothing was fused")
+    echo(f"{len(stacks)} stacks, {frames} files; nothing was fused")
 
 
 def _print_result(result: "BatchResult", *, as_json: bool) -> None:
@@ -245,7 +254,7 @@ def _print_result(result: "BatchResult", *, as_json: bool) -> None:
         counts = {name: len(getattr(result, name)) for name in ("fused", "unchanged", "failed")}
         print_json({"output": result.output, **counts, "stacks": rows})
         return
-    click.echo(
+    echo(
         f"{result.output}: {len(result.fused)} fused, {len(result.unchanged)} unchanged, {len(result.failed)} failed; "
         "see contact_sheet.html"
     )
@@ -309,7 +318,7 @@ def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
     lost = f", scheduler found again {state.restarts} times" if state.restarts else ""
     caption = f"{state.workers} workers{lost}; dashboard: {state.dashboard}" if state.dashboard else None
     if state.trouble:
-        caption = f"cannot look for stacks just now: {state.trouble}"
+        caption = f"cannot look for stacks just now: {printable(state.trouble)}"
     table = Table(box=box.SIMPLE_HEAD, title=title, caption=caption, title_justify="left", caption_justify="left")
     for column in ("stack", "size", "frames", "seconds", "worker", ""):
         table.add_column(column, no_wrap=column != "", overflow="ellipsis")
@@ -317,5 +326,5 @@ def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
         size = f"{row.width}x{row.height}" if row.width else ""
         told = row.error or "fused"
         cells = (row.stack, size, str(len(row.inputs)), f"{row.seconds:.1f}", row.worker, told)
-        table.add_row(*map(Text, cells))  # as it is: a file name is no markup
+        table.add_row(*(Text(printable(cell)) for cell in cells))  # as it is: a file name is no markup
     return table

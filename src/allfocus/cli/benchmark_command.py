@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allfocus.cli.printing import json_option, print_json, print_notice, print_table, progress_bar
+from allfocus.cli.printing import echo, json_option, print_json, print_notice, print_table, progress_bar
 
 if TYPE_CHECKING:
     from allfocus.benchmarking.measuring import BenchmarkResult
@@ -130,16 +130,16 @@ def _report(result: "BenchmarkResult", output: Path, *, as_json: bool) -> None:
     for recipe in result.recipes:
         here = [row for row in rows if row.set == recipe.name]
         if here:
-            click.echo(f"{recipe.name}: {recipe.summary}")
-            click.echo(text_table(TABLE_COLUMNS, [table_row(row) for row in here]))
+            echo(f"{recipe.name}: {recipe.summary}")
+            echo(text_table(TABLE_COLUMNS, [table_row(row) for row in here]), lines=True)
             for row in here:
                 if row.steps:
                     steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in row.steps.items())
-                    click.echo(f"  {row.mode}, wall seconds by step: {steps}")
+                    echo(f"  {row.mode}, wall seconds by step: {steps}")
     for goal in goals:
         limit = f"{'at most' if goal.at_most else 'at least'} {goal.limit:g}"
-        click.echo(f"{'met   ' if goal.met else 'MISSED'}  {goal.text}: {goal.value:.2f} ({limit})")
-    click.echo(f"{output}: benchmark.json, benchmark.svg")
+        echo(f"{'met   ' if goal.met else 'MISSED'}  {goal.text}: {goal.value:.2f} ({limit})")
+    echo(f"{output}: benchmark.json, benchmark.svg")
 
 
 def _measure_growth(output: Path, cache: Path, *, quick: bool, as_json: bool) -> int:
@@ -170,8 +170,8 @@ def _measure_growth(output: Path, cache: Path, *, quick: bool, as_json: bool) ->
             numbers=True,
         )
         for name, value in result.growth().items():
-            click.echo(f"exponent of {name.replace('_', ' ')}: {value:.2f} (1 is proportional, 0 is no growth)")
-        click.echo(f"{output}: scaling.json, scaling.svg")
+            echo(f"exponent of {name.replace('_', ' ')}: {value:.2f} (1 is proportional, 0 is no growth)")
+        echo(f"{output}: scaling.json, scaling.svg")
     return 0 if result.finished else INTERRUPTED
 
 
@@ -200,7 +200,7 @@ def _print_operations(*, as_json: bool) -> int:
         ],
         numbers=True,
     )
-    click.echo(
+    echo(
         f"{cost.per_pixel_and_source / 1000:.1f} kFLOP per pixel and source at the scale the network runs at "
         f"({cost.sources} frames of {cost.width}x{cost.height}); at most {LARGEST_COST / 1000:g} allowed"
     )

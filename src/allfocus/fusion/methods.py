@@ -335,7 +335,7 @@ def _prepare(
 
 
 def _to_float(frame: NDArray[Any], number: int) -> NDArray[np.float32]:
-    if frame.dtype in (np.uint8, np.uint16):
+    if frame.dtype.newbyteorder("=") in (np.uint8, np.uint16):  # the large byte may come first
         return frame.astype(np.float32) / np.float32(np.iinfo(frame.dtype).max)
     if not np.issubdtype(frame.dtype, np.floating):
         raise InputError(f"frame {number} holds {frame.dtype}; give uint8, uint16, or floating point in 0..1")

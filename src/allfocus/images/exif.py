@@ -8,7 +8,7 @@ position keep their bytes but may lose their pointers when they pass into a TIFF
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -16,6 +16,10 @@ from allfocus.errors import InputError
 
 DESCRIPTION = 0x010E
 ORIENTATION = 0x0112
+X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT = 0x011A, 0x011B, 0x0128
+SHORT, RATIONAL = 3, 5
+PLAIN_TAGS = {ORIENTATION: SHORT, X_RESOLUTION: RATIONAL, Y_RESOLUTION: RATIONAL, RESOLUTION_UNIT: SHORT}
+"""Entries that many programs read without asking what type they are, with the one they must have."""
 SOFTWARE = 0x0131
 SUB_PICTURES = 0x014A
 EXIF_DIRECTORY = 0x8769
@@ -241,17 +245,57 @@ def add_history(exif: bytes | None, *, software: str, history: str, width: int, 
     return exif[:4] + layout.position.pack(start) + exif[8:]
 
 
-def _append_directory(block: bytes, old: int | None, new: list[Entry], layout: Layout) -> tuple[bytes, int]:
+def without_malformed(exif: bytes) -> bytes:
+    r"""The block without entries about orientation and resolution that are of the wrong type: programs fail over them.
+
+    Example:
+        >>> block = build_block(Directory([(X_RESOLUTION, 2, 8, b"seventy\x00"), (SOFTWARE, 2, 5, b"mine\x00")]))
+        >>> [tag for tag, *_ in parse_block(without_malformed(block)).entries] == [SOFTWARE]
+        True
+    """
+    found = find_layout(exif)
+    if found is None or found[0].big:
+        return exif
+    layout, start = found
+    (number,) = layout.number.unpack(exif[start : start + 2].ljust(2, b"\x00"))
+    table = exif[start + 2 : start + 2 + 12 * number]
+    malformed = {
+        tag
+        for tag, kind, count, value in (
+            (*layout.head.unpack_from(table, at), table[at + 8 : at + 12]) for at in range(0, len(table) - 11, 12)
+        )
+        if tag in PLAIN_TAGS and not _is_plain(exif, kind, count, value, layout, PLAIN_TAGS[tag])
+    }
+    if not malformed:
+        return exif
+    exif, start = _append_directory(exif, start, [], layout, without=malformed)
+    return exif[:4] + layout.position.pack(start) + exif[8:]
+
+
+def _is_plain(exif: bytes, kind: int, count: int, value: bytes, layout: Layout, expected: int) -> bool:
+    if (kind, count) != (expected, 1):
+        return False
+    if kind != RATIONAL:
+        return True
+    (offset,) = layout.position.unpack(value)
+    parts = exif[offset : offset + 8]
+    return len(parts) == 8 and all(struct.unpack(layout.order + "II", parts))
+
+
+def _append_directory(
+    block: bytes, old: int | None, new: list[Entry], layout: Layout, *, without: Collection[int] = ()
+) -> tuple[bytes, int]:
     """The block with a copy of the directory at ``old`` appended, some entries new, and the position of the copy.
 
-    The other entries are copied with their pointers, so their values stay where they are.
+    The other entries are copied with their pointers, so their values stay where they are; some may be left out.
     """
     records: dict[int, bytes] = {}
     if old is not None and old + 2 <= len(block):
         (number,) = layout.number.unpack_from(block, old)
         table = block[old + 2 : old + 2 + 12 * number]
         for at in range(0, len(table) - 11, 12):
-            records[layout.head.unpack_from(table, at)[0]] = table[at : at + 12]
+            if layout.head.unpack_from(table, at)[0] not in without:
+                records[layout.head.unpack_from(table, at)[0]] = table[at : at + 12]
     for tag, kind, count, value in new:
         block += b"\x00" * (len(block) % 2)
         head = layout.head.pack(tag, kind, count)
