@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.version import __version__
+from allfocus.web.answers import describe_answers
 from allfocus.web.job_routes import make_job_routes
 from allfocus.web.page_routes import add_page_routes
 from allfocus.web.refusals import Refusal
@@ -65,6 +66,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.include_router(make_viewer_routes(Viewer(studio)))
     add_page_routes(app, settings.reports)
     _add_error_answers(app)
+    describe_answers(app)
     app.add_middleware(Gatekeeper, settings=settings)
     return app
 
