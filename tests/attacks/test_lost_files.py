@@ -266,3 +266,26 @@ def test_a_frame_that_changes_while_the_stack_is_fused_is_an_error(tmp_path, sta
     with pytest.raises(InputError, match=r"frame_1.png: was changed"):
         allfocus.fuse_files(frames, tmp_path / "out.png", method="average", progress=change)
     assert not (tmp_path / "out.png").exists()
+
+
+# --- the other commands -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "fused/desk/average/1.png", "results.json", "report.html"])
+def test_an_evaluation_writes_into_no_folder_of_somebody_else(tmp_path, name):
+    make_stack(tmp_path / "sets/desk/one")
+    out = tmp_path / "out"
+    (out / name).parent.mkdir(parents=True)
+    (out / "fused").mkdir(exist_ok=True)
+    (out / name).write_text("precious")
+    with pytest.raises(OutputError, match="something else"):
+        allfocus.evaluate({"folder": tmp_path / "sets/desk"}, ["average"], output=out)
+    assert contents(out) == {name: b"precious"}
+
+
+@pytest.mark.parametrize("name", ["benchmark.json", "benchmark.svg"])
+def test_a_benchmark_replaces_no_file_of_somebody_else(tmp_path, name):
+    (tmp_path / name).write_text("precious")
+    words = ["benchmark", "--quick", "--peers", "none", "-o", str(tmp_path), "--cache", str(tmp_path / "cache")]
+    assert run(words) == 2
+    assert (tmp_path / name).read_text() == "precious"

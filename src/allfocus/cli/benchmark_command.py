@@ -1,5 +1,6 @@
 """``allfocus benchmark``: what fusing costs, beside the programs people use today."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def benchmark(
     # Other programs run in folders of their own, where a relative path leads elsewhere.
     kept = (cache or output / "inputs").absolute()
     if scaling:
-        _make_folder(output)
+        _make_folder(output, "scaling")
         return _measure_growth(output, kept, quick=quick, as_json=as_json)
     from allfocus.benchmarking.inputs import choose_recipes
     from allfocus.benchmarking.measuring import run_benchmark
@@ -69,7 +70,7 @@ def benchmark(
         require_method(method)
     recipes = choose_recipes(_split(sets), quick=quick)
     found, missing = find_peer_modes(_split(peers))
-    _make_folder(output)
+    _make_folder(output, "benchmark")
     for mode, reason in missing.items():
         print_notice(f"skipped {mode}: {reason}")
     with progress_bar() as progress:
@@ -93,9 +94,20 @@ def _split(names: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip()) if names else ()
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, name: str) -> None:
+    """Make the folder for the results; what has the same names there and is not ours is not replaced."""
+    import json
+
     from allfocus.errors import OutputError
 
+    present = [path for path in (folder / f"{name}.json", folder / f"{name}.svg") if os.path.lexists(path)]
+    if present:
+        try:
+            document = json.loads((folder / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            document = None
+        if not isinstance(document, dict) or "finished" not in document:
+            raise OutputError(f"{present[0]}: exists and was not made by allfocus benchmark; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
