@@ -9,6 +9,7 @@ hidden. The exit code is 1 when anything was not.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -77,10 +78,8 @@ def run(words: list[str]) -> int:
 def kill_at(words: list[str], seconds: float) -> None:
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     time.sleep(seconds)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
