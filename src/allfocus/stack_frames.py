@@ -200,7 +200,7 @@ def whole_pixels(image: Image) -> NDArray[np.float32]:
     What a file holds there is mostly black, whose edge would pass for part of the scene when frames are compared, and
     would bleed into the picture when they are moved.
     """
-    valid = image.valid
+    valid = None if image.alpha is None else shows_something(image.alpha)
     if valid is None or valid.all() or not valid.any():
         return image.pixels
     return fill_from_surroundings(image.pixels, valid.astype(np.float32))
@@ -214,7 +214,8 @@ def _is_result(image: Image) -> bool:
 
 def _place(image: Image, alignment: StackAlignment | None, place: int) -> Frame:
     """A frame on the grid of the stack."""
-    pixels, valid = whole_pixels(image), image.valid
+    pixels = whole_pixels(image)
+    valid = None if image.alpha is None else shows_something(image.alpha)
     if alignment is None:
         return pixels, valid
     pixels, inside = alignment.apply(place, pixels)

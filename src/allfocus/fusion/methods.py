@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
-from allfocus.images.image import ImageStack
+from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.tiling import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.writing import to_integers
@@ -312,9 +312,9 @@ def _masks(
         return check_masks(valid, len(pictures), pictures[0].shape[:2])
     if isinstance(frames, FrameSpool):
         return frames.valid
-    if isinstance(frames, ImageStack) and any(image.valid is not None for image in frames):
+    if isinstance(frames, ImageStack) and any(image.alpha is not None for image in frames):
         whole = np.ones(pictures[0].shape[:2], bool)
-        return [whole if image.valid is None else image.valid for image in frames]
+        return [whole if image.alpha is None else shows_something(image.alpha) for image in frames]
     return None
 
 

@@ -73,11 +73,8 @@ class Image:
 
     @property
     def valid(self) -> NDArray[np.bool_] | None:
-        """Where the picture shows something: True where alpha is half of its most or more; None when it has no alpha.
-
-        So the soft edge of a mask is cut in its middle, and a picture that is half transparent all over shows all.
-        """
-        return None if self.alpha is None else shows_something(self.alpha)
+        """Where the picture shows something: True where alpha is one half or more; None when that is everywhere."""
+        return None if self.alpha is None else self.alpha >= 0.5
 
     @property
     def height(self) -> int:
@@ -102,14 +99,19 @@ class Image:
 
 
 def shows_something(alpha: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Where a picture with this alpha shows something, (H, W): nowhere when it is transparent all over.
+    """Where a frame with this alpha has pixels, (H, W): where it is one half or more.
+
+    A frame that is less than half opaque everywhere is meant to be seen all the same: of that, what is half as opaque
+    as it gets anywhere, or more.
 
     Example:
-        >>> shows_something(np.array([[0.0, 0.2, 0.3, 0.5]], np.float32))
+        >>> shows_something(np.array([[0.0, 0.2, 0.5, 1.0]], np.float32))
+        array([[False, False,  True,  True]])
+        >>> shows_something(np.array([[0.0, 0.1, 0.3, 0.4]], np.float32))
         array([[False, False,  True,  True]])
     """
     most = float(alpha.max()) if alpha.size else 0.0
-    return (alpha >= most / 2) & (alpha > 0)
+    return (alpha >= min(0.5, most / 2)) & (alpha > 0)
 
 
 class ImageStack(Sequence[Image]):
