@@ -104,7 +104,11 @@ def test_zeros_in_a_jpeg_inside_a_tiff_are_told(tmp_path, photo):
 
 
 @pytest.mark.parametrize(
-    ("tag", "value"), [(284, 3), (284, 0), (284, 77), (266, 9), (317, 17), (254, 99), (262, 200), (258, 7000)]
+    ("tag", "value"),
+    [
+        *((284, 3), (284, 0), (284, 77), (266, 9), (317, 17), (254, 99), (262, 200), (258, 7000), (339, 7)),
+        *((273, 0), (256, 300), (257, 200), (258, 4), (317, 2), (278, 1), (284, 2)),
+    ],
 )
 def test_an_entry_that_means_nothing_is_told(tmp_path, photo, tag, value):
     path = tmp_path / "a.tif"

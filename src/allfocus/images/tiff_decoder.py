@@ -5,9 +5,13 @@ of JPEG pictures inside) is checked before any of it reaches a native decoder.
 """
 
 import io
+import logging
 import math
 import os
-from collections.abc import Collection
+import re
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -34,6 +38,13 @@ ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
 MOST_PAGES = 20_000
+
+SMALLEST_OFFSET = 8
+"""Where the header of a TIFF file ends."""
+PREDICTABLE = (5, 8, 32946, 50000)
+"""Compressions that may be helped by a predictor."""
+PIXEL_TAGS = frozenset({254, 255, *range(256, 260), 262, 266, 273, 277, 278, 279, 284, 317, 320, *range(322, 326), 339})
+"""Entries that say how the pixels are stored."""
 
 DESCRIBED_KINDS = ("ome", "imagej", "shaped", "micromanager", "lsm", "stk", "fluoview", "scanimage", "ndtiff", "bif")
 """Kinds of TIFF that say what their planes are."""
@@ -102,12 +113,40 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         )
 
 
-def _open_tiff(file: BinaryIO) -> Any:
+@contextmanager
+def _open_tiff(file: BinaryIO) -> Iterator[Any]:
+    """The file, open in tifffile; what that logs about entries that say how to read the pixels is an error."""
     import tifffile
 
     file.seek(0)
-    # Other files that an OME header names are not opened: frames are what the user gave.
-    return tifffile.TiffFile(file, _multifile=False)
+    heard = _Complaints()
+    logger = logging.getLogger("tifffile")
+    logger.addHandler(heard)
+    try:
+        # Other files that an OME header names are not opened: frames are what the user gave.
+        with tifffile.TiffFile(file, _multifile=False) as tiff:
+            yield tiff
+    finally:
+        logger.removeHandler(heard)
+    if heard.complaint:
+        raise InputError(f"its entries are not valid ({heard.complaint[:120]}); the file is damaged")
+
+
+class _Complaints(logging.Handler):
+    """Keeps the first thing that tifffile says, in this thread, about how the pixels are stored."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.complaint = ""
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a record."""
+        text = record.getMessage()
+        tag = re.search(r"TiffTag (\d+) ", text)
+        about_pixels = int(tag[1]) in PIXEL_TAGS if tag else re.search(r"(Strip|Tile)(ByteCounts|Offsets)", text)
+        if record.thread == self._thread and about_pixels and not self.complaint:
+            self.complaint = re.sub(r"<[^>]*> ", "", text)
 
 
 def _require_one_channel(tiff: Any) -> None:
@@ -165,6 +204,8 @@ def _require_known(page: Any) -> None:
         value = page.tags.valueof(tag)
         if value is not None and value not in known:
             raise InputError(f"its entry {name} is {str(value)[:40]}, which means nothing; the file is damaged")
+    if page.compression not in PREDICTABLE and page.predictor not in (None, 1):
+        raise InputError("its entry Predictor stands beside a compression that has none; the file is damaged")
 
 
 def _header_of(page: Any, index: int, pages: int) -> Header:
@@ -215,15 +256,28 @@ def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Coll
         raise InputError(f"its tiles are {page.chunks} large, beyond the limit of {max_pixels} pixels")
     if len(page.dataoffsets) != len(page.databytecounts) or len(page.dataoffsets) < math.prod(page.chunked):
         raise ends_too_early()
+    most = _largest_segment(page)
     for number, (offset, size) in enumerate(zip(page.dataoffsets, page.databytecounts, strict=True)):
         if chosen is not None and number not in chosen:
             continue
         # Some decoders fill what is missing with grey or zeros, so the promise of the header is checked first.
         if size <= 0 or offset + size > length:
             raise ends_too_early()
+        if offset < SMALLEST_OFFSET or (most is not None and size > most):
+            raise InputError(
+                f"its entries disagree: {size} bytes of pixels at {offset}, {most} expected; it is damaged"
+            )
         if page.compression == JPEG:
             file.seek(offset)
             _require_jpeg(file.read(size), page)
+
+
+def _largest_segment(page: Any) -> int | None:
+    """The most bytes that a strip or tile without compression may have, with room for what writers round up to."""
+    if page.compression != 1:
+        return None
+    expected = math.prod(page.chunks) * page.bitspersample // 8
+    return int(expected + expected // 4 + 4096)
 
 
 def _require_jpeg(data: bytes, page: Any) -> None:
