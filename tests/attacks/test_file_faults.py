@@ -22,8 +22,9 @@ class Killed(BaseException):
 class FaultyOs:
     """``os`` with one call that goes wrong."""
 
-    def __init__(self, at: int = -1, how: str = "fail") -> None:
+    def __init__(self, at: int = -1, how: str = "fail", *, links: bool = True) -> None:
         self.calls = 0
+        self._links = links
         self._at, self._how = at, how
         self._dead = False
         self._opened: set[int] = set()
@@ -47,6 +48,8 @@ class FaultyOs:
             if counted and self._how == "fail from then on" and number > self._at >= 0:
                 raise OSError(errno.EIO, "Input/output error")
             try:
+                if name == "link" and not self._links:
+                    raise OSError(errno.EPERM, "Operation not permitted")
                 result = real(*values, **options)
             except OSError:
                 if counted and number == self._at and self._how == "kill after":
@@ -112,11 +115,13 @@ def expected(scenario: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
 POINTS: list[int] = []
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["nameless", "named"])
+@pytest.mark.parametrize(
+    ("named", "links"), [(False, True), (True, True), (True, False)], ids=["Linux", "named", "FAT"]
+)
 @pytest.mark.parametrize("how", ["fail", "fail from then on", "kill before", "kill after"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_files_are_all_old_or_all_new_whatever_call_goes_wrong(tmp_path, monkeypatch, scenario, how, named):
-    counting = FaultyOs()
+def test_files_are_all_old_or_all_new_whatever_call_goes_wrong(tmp_path, monkeypatch, scenario, how, named, links):
+    counting = FaultyOs(links=links)
     prepare(tmp_path / "counting", scenario)
     run(tmp_path / "counting", scenario, counting, monkeypatch, named=named)
     old, new = expected(scenario)
@@ -126,7 +131,7 @@ def test_files_are_all_old_or_all_new_whatever_call_goes_wrong(tmp_path, monkeyp
         folder = tmp_path / str(point)
         prepare(folder, scenario)
         try:
-            run(folder, scenario, FaultyOs(point, how), monkeypatch, named=named)
+            run(folder, scenario, FaultyOs(point, how, links=links), monkeypatch, named=named)
             assert how.startswith("fail"), f"call {point} of {counting.calls}"  # fails where it only tidies up
         except OutputError:
             assert how.startswith("fail")
@@ -143,7 +148,7 @@ def test_files_are_all_old_or_all_new_whatever_call_goes_wrong(tmp_path, monkeyp
 
 
 def test_the_faults_are_at_least_two_hundred():
-    if len(POINTS) < 2 * 4 * len(SCENARIOS):
+    if len(POINTS) < 3 * 4 * len(SCENARIOS):
         pytest.skip("only part of the faults were tried in this process")
     assert sum(POINTS) >= 200
 

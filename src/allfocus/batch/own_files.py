@@ -102,8 +102,12 @@ def _recorded(folder: Path, name: str, record: StackRecord | None) -> OwnFiles:
         return from_states(record.files)
     if record.status != FUSED or record.output_state is None:
         return {}
-    # Of version 0.1, which noted the picture alone.
+    # Of version 0.1, which noted the picture alone. Its maps were written just before; an edited one is younger.
     found = {record.output: {record.output_state}}
+    for map_name in record.maps:
+        written = file_state(folder / map_name)
+        if written is not None and written[1] <= record.output_state[1]:
+            found[map_name] = {written}
     thumbnail = thumbnail_path(folder, name)
     state = file_state(thumbnail)
     return found if state is None else {**found, os.path.relpath(thumbnail, folder): {state}}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from allfocus.batch.own_files import files_of, from_states, thumbnail_path, write_receipt
 from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
 from allfocus.errors import AllfocusError, InputError, OutputError
+from allfocus.images.files import open_plain
 from allfocus.images.protection import FileState, OwnResults, replacing_only
 from allfocus.version import __version__
 
@@ -113,7 +114,10 @@ def software_key(method: str) -> str:
     # Imported here because it brings in the numerical libraries, which a worker should not wait for at its start.
     from allfocus.fusion.methods import find_method, weights_files
 
-    found = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in weights_files(find_method(method)))
+    found = b""
+    for path in weights_files(find_method(method)):
+        with open_plain(path) as file:
+            found += hashlib.file_digest(file, "sha256").digest()
     return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
 
 

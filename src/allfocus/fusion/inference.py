@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.network_checks import require_finite, self_contained
+from allfocus.fusion.network_checks import read_network, require_finite
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -123,7 +123,7 @@ def _session(device: str, threads: int, weights: str | None) -> Any:
     # Threads that wait for work sleep: spinning would cost processor time while other parts of the fusion run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        session = onnxruntime.InferenceSession(self_contained(file.read_bytes(), file), options, providers=providers)
+        session = onnxruntime.InferenceSession(read_network(file), options, providers=providers)
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     except InputError:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.files import open_plain
 
 # Fields of ONNX's messages that lead to tensors (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto): for each kind
 # of message, the number of the field and the kind of what it holds.
@@ -50,14 +51,22 @@ def require_finite(logits: Any, shape: tuple[int, ...], weights: str | None) -> 
     return values
 
 
-def self_contained(data: bytes, file: Any) -> bytes:
+def read_network(file: Any) -> bytes:
     """Returns the bytes of an ONNX file, if all its weights are in it.
 
     onnxruntime would look for others in the current folder, where anybody may have put them.
 
+    Args:
+        file: a path, or what ``importlib.resources`` has in place of one.
+
     Raises:
-        InputError: it names other files.
+        InputError: it names other files, or is no plain file.
     """
+    if isinstance(file, Path):
+        with open_plain(file) as opened:
+            data = opened.read()
+    else:
+        data = file.read_bytes()
     if _names_other_files(memoryview(data), "model", 0):
         shown = Path(str(file))
         raise InputError(f"{shown}: keeps weights in other files, which are not read; save it as one file")

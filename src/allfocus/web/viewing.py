@@ -23,7 +23,7 @@ from allfocus.web.studio import Studio
 
 MOST_WORK = 1_500_000_000
 """Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
-MOST_WORK_OF_ALL = 15_000_000_000
+MOST_WORK_OF_ALL = 6_000_000_000
 """The same of all strokes of a job, which are painted again after a crash."""
 MOST_STROKES = 5000
 MOST_POINTS = 300_000
