@@ -311,3 +311,15 @@ def test_a_missing_picture_is_our_error_whatever_it_is_called():
     for name in ("\x00", "a\x00b", "x" * 5000, "\udcff"):
         with pytest.raises(AllfocusError):
             read_image(name)
+
+
+@pytest.mark.parametrize("option", ["-o", "--depth-map", "--report"])
+def test_a_pipe_is_never_replaced(tmp_path, option):
+    frames = make_stack(tmp_path / "frames")
+    name = tmp_path / ("pipe.html" if option == "--report" else "pipe.png")
+    os.mkfifo(name)
+    outputs = ["-o", name] if option == "-o" else ["-o", tmp_path / "o.png", option, name]
+    words = ["fuse", frames, *outputs, "--overwrite", "--no-align", "--method", "dsift"]
+    assert run([str(word) for word in words]) == 2
+    assert name.is_fifo()
+    assert not (tmp_path / "o.png").exists()

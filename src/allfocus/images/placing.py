@@ -26,7 +26,7 @@ from allfocus.images.journal import (
     temporary_record,
     undo,
 )
-from allfocus.images.protection import InputFiles, announce_results, refuse_edited, take_own_results
+from allfocus.images.protection import InputFiles, announce_results, refuse_edited, refuse_special, take_own_results
 
 __all__ = ["LONGEST_NAME", "StagedFiles", "made_folder", "open_nameless", "recover_folder", "replace_file"]
 
@@ -191,6 +191,7 @@ class StagedFiles:
 
     def _require_replaceable(self, path: Path) -> None:
         self._inputs.refuse([path])
+        refuse_special(path)
         refuse_edited(self._own, path)
 
     def _give_name(self, staged: _Staged) -> None:

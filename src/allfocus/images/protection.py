@@ -5,6 +5,7 @@ the moment in which a file gets its name (:mod:`allfocus.images.placing`).
 """
 
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -102,6 +103,17 @@ def refuse_edited(own: OwnResults | None, path: Path) -> None:
         raise OutputError(f"{path}: exists already and was not made by this batch; move it away, or add --overwrite")
     if file_state(path) not in known:
         raise OutputError(f"{path}: was edited since it was fused; move it away, or add --overwrite to fuse it again")
+
+
+def refuse_special(path: Path) -> None:
+    """Raise OutputError when a pipe, a device or a folder is there, which no picture may replace; a link is a file."""
+    try:
+        kind = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
+        what = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
+        raise OutputError(f"{path}: is {what} and will not be replaced; choose another name")
 
 
 def file_state(path: Path) -> FileState | None:

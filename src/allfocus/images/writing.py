@@ -13,6 +13,7 @@ from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, en
 from allfocus.images.exif import add_history, without_malformed
 from allfocus.images.image import Image
 from allfocus.images.placing import LONGEST_NAME, recover_folder, replace_file
+from allfocus.images.protection import refuse_special
 
 __all__ = [
     "ENCODERS",
@@ -181,6 +182,7 @@ def check_output(
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is read-only; choose another")
+    refuse_special(path)
     recover_folder(path.parent)  # a run that was killed may have left files that are none
     if os.path.lexists(path) and not overwrite:
         raise OutputError(f"{path}: exists already; choose another name or allow it to be overwritten (--overwrite)")
