@@ -1,11 +1,13 @@
 """Planes: the input is never the output, nothing foreign is deleted, damage is told, and no file can run code."""
 
+import dataclasses
 import io
 import json
 import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,7 +24,6 @@ from allfocus.batch.plane_fusion import fuse_planes
 from allfocus.batch.plane_reading import describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion.learned import Plan
-from allfocus.fusion.windows import Piece, Window
 
 
 class ThisProcess:
@@ -353,13 +354,51 @@ def test_a_plan_makes_nothing_but_our_dataclasses(name):
         unpack(archive.getvalue(), Plan, path=Path("plan.npz"))
 
 
-def test_a_plan_comes_back_as_it_was():
-    window = Window(Piece(0, 8, 0, 8, 0, 8), Piece(0, 9, 1, 8, 2, 7))
-    plan = Plan((8, 9), 2, [window], [[0, 2]], np.arange(6, dtype=np.float32).reshape(1, 2, 1, 3), 3, lean=0.5)
-    again = unpack(pack(plan), Plan, path=Path("plan"))
-    assert again.prior.dtype == np.float32
-    assert np.array_equal(again.prior, plan.prior)
-    assert (again.size, again.windows, again.chosen, again.lean) == (plan.size, plan.windows, plan.chosen, plan.lean)
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Stands for the dataclasses of a plan."""
+
+    first: int
+    last: float
+
+
+class Named(NamedTuple):
+    """Stands for its named tuples."""
+
+    values: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """Stands for a plan."""
+
+    size: tuple[int, int]
+    parts: list[Part]
+    chosen: list[list[int]]
+    array: np.ndarray | None
+    named: Named
+    area: tuple[slice, slice]
+    number: np.float32
+    text: str | None = None
+
+
+def test_what_is_kept_comes_back_as_it_was(monkeypatch):
+    from allfocus.fusion import learned
+
+    for kind in (Part, Named, Whole):  # as if they were those of the fusion
+        monkeypatch.setattr(kind, "__module__", "allfocus.fusion.learned")
+        monkeypatch.setattr(learned, kind.__name__, kind, raising=False)
+    array = np.arange(6, dtype=np.float16).reshape(1, 2, 3)
+    whole = Whole(
+        (8, 9), [Part(1, 0.1)], [[0, 2], []], array, Named(array[0]), (slice(1, 2), slice(None)), np.float32(3)
+    )
+    again = unpack(pack(whole), Whole, path=Path("plan"))
+    assert again.array.dtype == np.float16
+    assert np.array_equal(again.array, array)
+    assert np.array_equal(again.named.values, array[0])
+    assert type(again.named) is Named
+    assert (again.size, again.parts, again.chosen, again.area) == (whole.size, whole.parts, whole.chosen, whole.area)
+    assert type(again.number) is np.float32
 
 
 def test_nothing_in_the_package_reads_pickles_from_a_file():

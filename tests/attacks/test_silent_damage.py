@@ -1,5 +1,6 @@
 """A wrong picture is never made without a word: damage in files, odd networks, transparency, several positions."""
 
+import base64
 import io
 import os
 import struct
@@ -11,6 +12,8 @@ from PIL import Image as PillowImage
 
 import allfocus
 from allfocus.errors import InputError, MemoryShortageError
+from allfocus.fusion.inference import weights_folder
+from allfocus.fusion.network_checks import read_network, require_finite
 from allfocus.images import memory
 from allfocus.images.image import Image
 from allfocus.images.jpeg_check import require_sound_jpeg
@@ -212,21 +215,55 @@ def make_network(path, *, value: float = 0.0, external: str | None = None) -> No
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_network_that_gives_no_numbers_is_an_error(tmp_path, small_stack, value):
-    make_network(tmp_path / "sound.onnx")
-    allfocus.fuse(small_stack, method=str(tmp_path / "sound.onnx"))
-    make_network(tmp_path / "a.onnx", value=value)
-    with pytest.raises(InputError, match=r"a\.onnx: gave .* not numbers"):
-        allfocus.fuse(small_stack, method=str(tmp_path / "a.onnx"))
+def test_a_network_that_gives_no_numbers_is_an_error(value):
+    sound = np.zeros((2, 16, 16), np.float32)
+    assert require_finite(sound, (2, 16, 16), None) is not None
+    broken = sound.copy()
+    broken[1, 3, 4] = value
+    with pytest.raises(InputError, match=r"a\.onnx: gave 1 of 512 values that are not numbers"):
+        require_finite(broken, (2, 16, 16), "a.onnx")
+    with pytest.raises(InputError, match="shape"):
+        require_finite(sound, (2, 16, 17), "a.onnx")
 
 
 @pytest.mark.parametrize("place", ["weights.bin", "../weights.bin", "/tmp/weights.bin"])
 def test_weights_in_other_files_are_not_read(tmp_path, small_stack, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "weights.bin").write_bytes(np.zeros(1, np.float32).tobytes())
+    make_network(tmp_path / "sound.onnx")
+    assert read_network(tmp_path / "sound.onnx") == (tmp_path / "sound.onnx").read_bytes()
     make_network(tmp_path / "a.onnx", external=place)
     with pytest.raises(InputError, match="other files"):
         allfocus.fuse(small_stack, method=str(tmp_path / "a.onnx"))
+
+
+@pytest.mark.parametrize("hidden", ["in a constant", "in a branch", "in a function", "in the metadata", "sparse"])
+def test_weights_in_other_files_are_found_wherever_they_are_named(tmp_path, hidden):
+    onnx = pytest.importorskip("onnx")
+    make_network(tmp_path / "inner.onnx", external="weights.bin")
+    make_network(tmp_path / "a.onnx")
+    inner, model = onnx.load_model(tmp_path / "inner.onnx", load_external_data=False), onnx.load(tmp_path / "a.onnx")
+    tensor = inner.graph.initializer[0]
+    if hidden == "in a constant":
+        model.graph.node.append(onnx.helper.make_node("Constant", [], ["c"], value=tensor))
+    elif hidden == "in a branch":
+        model.graph.node.append(onnx.helper.make_node("If", ["x"], ["y"], then_branch=inner.graph))
+    elif hidden == "in a function":
+        node = onnx.helper.make_node("Constant", [], ["c"], value=tensor)
+        opset = [onnx.helper.make_opsetid("", 18)]
+        model.functions.append(onnx.helper.make_function("own", "f", [], ["c"], [node], opset))
+    elif hidden == "in the metadata":
+        entry = model.metadata_props.add()
+        entry.key, entry.value = "whole", base64.b64encode((tmp_path / "inner.onnx").read_bytes()).decode()
+    else:
+        model.graph.sparse_initializer.add().values.CopyFrom(tensor)
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="other files"):
+        read_network(tmp_path / "a.onnx")
+
+
+def test_the_shipped_network_needs_no_other_file():
+    assert read_network(weights_folder() / "ips.onnx")
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

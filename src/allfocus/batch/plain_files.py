@@ -1,4 +1,4 @@
-"""Frozen dataclasses of numbers, texts, lists and arrays, nested as one likes -> one file, and back, without pickle.
+"""Frozen dataclasses (or named tuples) of numbers, texts, lists and arrays -> one file, and back, without pickle.
 
 The file is a NumPy archive without objects: the arrays, and a text (JSON) that says where each of them belongs. Reading
 one makes nothing but such values and dataclasses of ``allfocus.fusion`` that are loaded already, so a file that
@@ -30,7 +30,7 @@ def pack(value: Any) -> bytes:
 
     Raises:
         TypeError: the value holds something that is neither a number, text, list, tuple, slice, dictionary with names,
-            array, nor a dataclass of ``allfocus.fusion``.
+            array, nor a dataclass or named tuple of ``allfocus.fusion``.
     """
     arrays: dict[str, NDArray[Any]] = {}
     text = json.dumps(_flatten(value, arrays))
@@ -71,6 +71,9 @@ def _flatten(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"$array" if isinstance(value, np.ndarray) else "$number": name}
     if isinstance(value, list):
         return [_flatten(item, arrays) for item in value]
+    if isinstance(value, tuple) and hasattr(value, "_fields") and type(value).__module__.startswith(PACKAGE):
+        fields = {name: _flatten(getattr(value, name), arrays) for name in value._fields}
+        return {"$class": [type(value).__module__, type(value).__qualname__], "fields": fields}
     if isinstance(value, tuple):
         return {"$tuple": [_flatten(item, arrays) for item in value]}
     if isinstance(value, slice):
@@ -106,6 +109,9 @@ def _restore(value: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
 
 def _find_class(module: str, name: str) -> Any:
     found = getattr(sys.modules.get(module), name, None) if module.startswith(PACKAGE) else None
-    if not isinstance(found, type) or not dataclasses.is_dataclass(found) or found.__module__ != module:
-        raise ValueError(f"{module}.{name} is no dataclass of ours")
+    plain = isinstance(found, type) and (
+        dataclasses.is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    )
+    if not plain or getattr(found, "__module__", None) != module:
+        raise ValueError(f"{module}.{name} is no dataclass or named tuple of ours")
     return found

@@ -1,5 +1,6 @@
 """What a network may be and may say: one file that needs no other, and finite numbers of the right shape."""
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from allfocus.images.files import open_plain
 # Fields of ONNX's messages that lead to tensors (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto): for each kind
 # of message, the number of the field and the kind of what it holds.
 _FIELDS = {
-    "model": {7: "graph", 20: "training", 25: "function"},
+    "model": {7: "graph", 14: "entry", 20: "training", 25: "function"},
     "training": {1: "graph", 2: "graph"},
     "function": {7: "node", 11: "attribute"},
     "graph": {1: "node", 5: "tensor", 15: "sparse"},
@@ -22,6 +23,7 @@ _FIELDS = {
     "sparse": {1: "tensor", 2: "tensor"},
 }
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
+_ENTRY_VALUE = 2
 _DEEPEST = 40
 
 
@@ -67,9 +69,18 @@ def read_network(file: Any) -> bytes:
             data = opened.read()
     else:
         data = file.read_bytes()
+    return require_self_contained(data, file)
+
+
+def require_self_contained(data: bytes, file: Any) -> bytes:
+    """Returns the bytes of a network, and raises InputError when it keeps weights in other files.
+
+    Args:
+        data: the network.
+        file: its name, for the message.
+    """
     if _names_other_files(memoryview(data), "model", 0):
-        shown = Path(str(file))
-        raise InputError(f"{shown}: keeps weights in other files, which are not read; save it as one file")
+        raise InputError(f"{file}: keeps weights in other files, which are not read; save it as one file")
     return data
 
 
@@ -81,10 +92,23 @@ def _names_other_files(message: memoryview, kind: str, depth: int) -> bool:
             if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0):
                 return True
             continue
+        if kind == "entry":
+            if number == _ENTRY_VALUE and isinstance(value, memoryview) and _is_network(value, depth):
+                return True
+            continue
         inner = _FIELDS[kind].get(number)
         if inner and isinstance(value, memoryview) and _names_other_files(value, inner, depth + 1):
             return True
     return False
+
+
+def _is_network(text: memoryview, depth: int) -> bool:
+    """Returns whether a text beside the network is another one, as text, that names other files."""
+    try:
+        data = base64.b64decode(bytes(text), validate=True)
+    except ValueError:
+        return False
+    return len(data) > 8 and _names_other_files(memoryview(data), "model", depth + 1)
 
 
 def _fields_of(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
