@@ -93,6 +93,8 @@ class RecordLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is logged."""
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return False  # a request that was broken off because the server ends: nobody's mistake
         now = time.monotonic()
         if now - self._since > 60 or not self._since:
             self._since, self._seen = now, 0

@@ -52,6 +52,7 @@ class EventBus:
     def __init__(self) -> None:
         self._listeners: dict[str, set[_Listener]] = defaultdict(set)
         self._promised: list[float] = []
+        self._ended = False
         self._lock = threading.Lock()
 
     def publish(self, job_id: str, event: str, content: Any) -> None:
@@ -69,7 +70,9 @@ class EventBus:
         self._send(job_id, None)
 
     def end_all(self) -> None:
-        """Hang up on everybody, because the server stops."""
+        """Hang up on everybody, because the server stops; who is about to listen hears the state and no more."""
+        with self._lock:
+            self._ended = True
         for job_id in list(self._listeners):
             self._send(job_id, None)
 
@@ -97,9 +100,10 @@ class EventBus:
             self._listeners[job_id].add(listener)
             if self._promised:
                 self._promised.pop(0)
+            ended = self._ended
         try:
             yield format_event("state", first)
-            while not listener.slow:
+            while not listener.slow and not ended:
                 try:
                     item = await asyncio.wait_for(listener.queue.get(), HEARTBEAT)
                 except TimeoutError:
