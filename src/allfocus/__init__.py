@@ -10,7 +10,12 @@ Example:
     (64, 80, 3)
 """
 
+import os
 from typing import TYPE_CHECKING
+
+# onnxruntime makes up a device ID and sends what it runs on to its maker unless this is set when it is loaded. This
+# program connects to nothing; processes that it starts take the setting over.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError, OutputError
 

@@ -23,6 +23,10 @@ class MissingDependencyError(AllfocusError):
     exit_code = 2
 
 
+class MemoryShortageError(AllfocusError):
+    """There is not enough memory for the work; no file is at fault."""
+
+
 class OutputError(AllfocusError):
     """A result could not be written; nothing half-written is left behind."""
 

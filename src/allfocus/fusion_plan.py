@@ -11,6 +11,7 @@ from pathlib import Path
 
 from allfocus.errors import InputError
 from allfocus.fusion.methods import require_method
+from allfocus.images.protection import InputFiles
 from allfocus.images.reading import MAX_PIXELS, Paths, StackReader, open_stack
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.writing import Compression, check_output
@@ -265,10 +266,9 @@ def _readable(reader: StackReader) -> Iterator[int]:
 
 
 def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
-    """Raise InputError for an output that is a frame of the stack, or two outputs with one name."""
+    """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
+    InputFiles(reader.files).refuse(outputs)
     for place, output in enumerate(outputs):
-        if output.exists() and any(output.samefile(frame.path) for frame in reader.frames if frame.path.exists()):
-            raise InputError(f"{output}: is a frame of the stack and will not be replaced; choose another name")
         if output.resolve() in [other.resolve() for other in outputs[:place]]:
             raise InputError(f"{output}: is named for two outputs; give each a name of its own")
 

@@ -172,7 +172,8 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
     alignment = job.align(reader, kept, skip_bad=options.skip_bad, crop=options.crop) if options.align else None
     if len(kept) < reader.count:  # slabs are named after the frames in them
         plan.check(len(kept))
-    with _new_spool(job.spool_depth(reader, alignment)) as spool, StagedFiles(overwrite=options.overwrite) as files:
+    staged = StagedFiles(overwrite=options.overwrite, inputs=reader.files)
+    with _new_spool(job.spool_depth(reader, alignment)) as spool, staged as files:
         writing = _Writing(plan, job, kept, files)
         for pixels, valid in prepare_frames(reader, kept, alignment, job, crop=options.crop):
             spool.append(pixels, valid)
@@ -206,6 +207,7 @@ def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
         job.end_step("writing")
         if options.report is not None:
             writing.write_report(fusion, spool, command)
+        reader.require_unchanged()
     outputs = {"picture": plan.output, **writing.outputs}
     image = reader.value_range.from_unit(fusion.image.astype(np.float32, copy=False))
     return dataclasses.replace(fusion, image=image, notices=tuple(job.notices), outputs=outputs)
@@ -306,7 +308,7 @@ class _Writing:
                 f"the frames have {self.plan.reader.bit_depth} bits per channel, {kind.name} has "
                 f"{max(kind.bit_depths)}; .tif keeps them all"
             )
-        alpha = None if covered is None else covered.astype(np.float32)
+        alpha = self._opacity(covered)
         values, own_units = self.plan.reader.value_range, (options.bit_depth or max(kind.bit_depths)) == 32
         if not (own_units or values.is_unit):
             self._job.say(
@@ -328,6 +330,13 @@ class _Writing:
             software=f"allfocus {__version__}",
         )
         self._add("picture" if path == self.plan.output else "", path, data)
+
+    def _opacity(self, covered: NDArray[np.bool_] | None) -> NDArray[np.float32] | None:
+        """Alpha of the result: that of the frames, and nothing where no frame has a pixel; None when it is opaque."""
+        opacity = self._job.opacity
+        if opacity is None:
+            return None if covered is None else covered.astype(np.float32)
+        return opacity if covered is None else opacity * covered
 
     def write_maps(self, fusion: StackFusion) -> None:
         """Writes the maps that were asked for."""
@@ -370,7 +379,7 @@ class _Writing:
             origin={"bits per channel": self.plan.reader.bit_depth, "slabs": [str(slab) for slab in fusion.slabs]},
         )
         page = build_stack_report(report, frames=spool, progress=lambda *steps: self._job.tell("reporting", *steps))
-        self._add("report", self.plan.maps["report"], page.encode())
+        self._add("report", self.plan.maps["report"], page.encode("utf-8", "backslashreplace"))
         self._job.end_step("reporting")
 
     def _write_map(self, name: str, path: Path, image: Image) -> None:

@@ -11,7 +11,7 @@ from allfocus.alignment.transforms import warp_picture
 from allfocus.errors import InputError
 from allfocus.images.exif import SOFTWARE, parse_block
 from allfocus.images.filling import fill_from_surroundings
-from allfocus.images.image import Image
+from allfocus.images.image import Image, shows_something
 from allfocus.images.reading import StackReader, too_few_frames
 
 Progress = Callable[[str, int, int], None]
@@ -38,6 +38,8 @@ class Job:
         """Names of frames, with the reason."""
         self.seconds: dict[str, float] = {}
         """Time of each step."""
+        self.opacity: NDArray[np.float32] | None = None
+        """The most that any frame lets see of each pixel, (H, W); None when a frame is opaque, or none was read."""
         self._began = time.perf_counter()
 
     def say(self, sentence: str) -> None:
@@ -150,6 +152,7 @@ def prepare_frames(
     """
     area = _common_area(alignment) if crop else None
     profile = None
+    opacities = _Opacities()
     for place, index in enumerate(kept):
         image = reader.read(index)
         for sentence in image.notices:
@@ -161,10 +164,34 @@ def prepare_frames(
         elif image.icc_profile != profile:
             job.say(f"{image.name}: has another colour profile than {reader.names[kept[0]]}, which the result gets")
         pixels, valid = _place(image, alignment, place)
+        opacities.add(image, alignment, place, area)
         if area is not None:
             pixels = np.ascontiguousarray(pixels[area])
             valid = None if valid is None else valid[area]
         yield pixels, None if valid is None or valid.all() else valid
+    job.opacity = opacities.most
+
+
+class _Opacities:
+    """The largest alpha of all frames at each pixel, so that half-transparent frames give a half-transparent result.
+
+    Alpha that is 1 somewhere is a mask: a frame that has one is opaque where it has pixels.
+    """
+
+    def __init__(self) -> None:
+        self.most: NDArray[np.float32] | None = None
+        self._opaque = False
+
+    def add(self, image: Image, alignment: StackAlignment | None, place: int, area: tuple[slice, slice] | None) -> None:
+        """Counts a frame in, as it lies on the grid of the stack."""
+        if self._opaque or image.alpha is None or not 0 < float(image.alpha.max()) < 1:
+            self._opaque, self.most = True, None
+            return
+        alpha = image.alpha
+        if alignment is not None and not np.array_equal(alignment.transforms[place], np.eye(3)):
+            alpha = np.clip(warp_picture(alpha, alignment.transforms[place]), 0, 1)
+        alpha = alpha if area is None else alpha[area]
+        self.most = alpha.copy() if self.most is None else np.maximum(self.most, alpha)
 
 
 def whole_pixels(image: Image) -> NDArray[np.float32]:
@@ -173,7 +200,7 @@ def whole_pixels(image: Image) -> NDArray[np.float32]:
     What a file holds there is mostly black, whose edge would pass for part of the scene when frames are compared, and
     would bleed into the picture when they are moved.
     """
-    valid = image.valid
+    valid = None if image.alpha is None else shows_something(image.alpha)
     if valid is None or valid.all() or not valid.any():
         return image.pixels
     return fill_from_surroundings(image.pixels, valid.astype(np.float32))
@@ -187,13 +214,14 @@ def _is_result(image: Image) -> bool:
 
 def _place(image: Image, alignment: StackAlignment | None, place: int) -> Frame:
     """A frame on the grid of the stack."""
-    pixels, valid = whole_pixels(image), image.valid
+    pixels = whole_pixels(image)
+    valid = None if image.alpha is None else shows_something(image.alpha)
     if alignment is None:
         return pixels, valid
     pixels, inside = alignment.apply(place, pixels)
     if image.alpha is None or np.array_equal(alignment.transforms[place], np.eye(3)):
         return pixels, inside if valid is None else valid
-    return pixels, inside & (warp_picture(image.alpha, alignment.transforms[place]) >= 0.5)
+    return pixels, inside & shows_something(warp_picture(image.alpha, alignment.transforms[place]))
 
 
 def _common_area(alignment: StackAlignment | None) -> tuple[slice, slice] | None:

@@ -29,6 +29,7 @@ from allfocus.images.writing import write_image
 pytest.importorskip("distributed", reason="needs the extra batch")
 
 ROOT = Path(__file__).resolve().parents[2]
+SEARCH = os.pathsep.join([str(ROOT / "src"), str(Path(__file__).parent / "gate_hooks")])
 QUICK = FuseSettings(method="average", align=False)
 OPTIONS = ("--method", "average", "--no-align")
 
@@ -47,39 +48,26 @@ def make_stacks(folder: Path, count: int, *, side: int = 48) -> Path:
 
 
 class Gate:
-    """Holds the worker that comes to a frame for as long as the test wants: a named pipe in place of the picture."""
+    """Holds the worker that comes to a frame until it is killed; see ``gate_hooks``."""
 
     def __init__(self, frame: Path) -> None:
-        self.frame = frame
-        self._picture = frame.parent.parent.parent / f"{frame.parent.name}_{frame.name}"
-        self._writer: int | None = None
-        frame.rename(self._picture)
-        os.mkfifo(frame)
+        self._folder = frame.with_name(f".{frame.name}.gate")
+        self._folder.mkdir()
 
     def reader(self) -> int | None:
         """The process that is held; None while there is none."""
-        if self._writer is None:
-            try:
-                self._writer = os.open(self.frame, os.O_WRONLY | os.O_NONBLOCK)
-            except OSError:  # nobody reads
-                return None
-        found: list[int] = []
-        wait_until(lambda: bool(found.extend(processes_with(self.frame)) or found))
-        return found[0]
+        held = [int(entry.name) for entry in self._folder.iterdir()] if self._folder.exists() else []
+        return held[0] if held else None
 
     def put_picture(self) -> None:
-        """Puts the picture in place for all who come now; who is held stays so."""
-        os.replace(self._picture, self.frame)
+        """Opens the gate for all who come now; who is held stays so."""
+        shutil.rmtree(self._folder)
 
 
-def processes_with(path: Path) -> list[int]:
-    """The other processes that have a file open."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if entry.readlink() == path and int(entry.parts[2]) != os.getpid():
-                found.append(int(entry.parts[2]))
-    return found
+@pytest.fixture(autouse=True)
+def _gates(monkeypatch):
+    """Lets gates hold processes that are started from here."""
+    monkeypatch.setenv("PYTHONPATH", SEARCH)
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 200) -> None:
@@ -133,7 +121,7 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
-        self.search = str(ROOT / "src")
+        self.search = SEARCH
         self.scheduler: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
         self.starts = 0
@@ -397,7 +385,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
     gate = Gate(shots / "stack_5/frame_1.png")  # the last one, which is still being fused when the interruption comes
     finished = {f"stack_{number}" for number in range(5)}
     command = [sys.executable, "-m", "allfocus.cli", "batch", str(shots), "-o", str(out), "--workers", "1", *OPTIONS]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": SEARCH, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as running:

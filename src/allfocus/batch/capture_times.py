@@ -1,11 +1,13 @@
 """When a picture was taken, from its EXIF alone: the pixels are not decoded."""
 
 import datetime
-import warnings
+import struct
 from pathlib import Path
 
 from allfocus.errors import InputError
-from allfocus.images.exif import EXIF_DIRECTORY, FileSlices, parse_block
+from allfocus.images.exif import EXIF_DIRECTORY, FileSlices, parse_block, require_modest
+from allfocus.images.exif_blocks import find_exif_block
+from allfocus.images.files import open_plain
 
 TAKEN, STORED, FRACTION = 0x9003, 0x9004, 0x9291
 """DateTimeOriginal, DateTimeDigitized and SubSecTimeOriginal."""
@@ -22,7 +24,7 @@ def read_capture_time(path: Path) -> datetime.datetime:
     Raises:
         InputError: The file cannot be read, or says no time.
     """
-    texts = _texts_of_tiff(path) or _texts_of_picture(path)
+    texts = _read_texts(path)
     for tag in (TAKEN, STORED, CHANGED):
         try:
             time = datetime.datetime.strptime(texts.get(tag, "")[:19], "%Y:%m:%d %H:%M:%S")
@@ -35,29 +37,19 @@ def read_capture_time(path: Path) -> datetime.datetime:
     )
 
 
-def _texts_of_tiff(path: Path) -> dict[int, str]:
-    """The entries of a file that is built like TIFF; empty for others."""
-    try:
-        with path.open("rb") as file:
+def _read_texts(path: Path) -> dict[int, str]:
+    """The texts in the EXIF of a file: of one that is built like TIFF, or of the block inside a JPEG, PNG or WebP."""
+    with open_plain(path) as file:
+        try:
+            require_modest(FileSlices(file))
             directory = parse_block(FileSlices(file))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check that it is a readable file") from error
+            if not directory.entries and not directory.children:
+                directory = parse_block(find_exif_block(file) or b"")
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        except (OSError, ValueError, struct.error) as error:
+            raise InputError(f"{path}: its EXIF cannot be read ({error}); find stacks by folder or number") from error
     entries = list(directory.entries)
     if EXIF_DIRECTORY in directory.children:
         entries += directory.children[EXIF_DIRECTORY].entries
     return {tag: value.split(b"\x00")[0].decode("ascii", "replace") for tag, kind, _, value in entries if kind == 2}
-
-
-def _texts_of_picture(path: Path) -> dict[int, str]:
-    # Imported here because listing folders needs no decoder.
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path) as picture:
-                exif = picture.getexif()
-                entries = {**exif, **exif.get_ifd(EXIF_DIRECTORY)}
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise InputError(f"{path}: its EXIF cannot be read ({error}); find stacks by folder or by number") from error
-    return {tag: value for tag, value in entries.items() if isinstance(value, str)}

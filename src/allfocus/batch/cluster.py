@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from allfocus.batch.credentials import make_credentials
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError
 from allfocus.version import __version__
 
@@ -125,9 +127,23 @@ class Cluster:
         where = {"scheduler_file": address} if _is_file(address) else {"address": address}
         try:
             return client(**where, timeout=timeout, set_as_default=False)
+        except TypeError as error:  # what Dask says where an encrypted connection lacks its certificates
+            raise InputError(
+                f"{address}: an encrypted connection needs certificates: set distributed.comm.tls (ca-file, client.key "
+                "and client.cert) in Dask's configuration, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and the like; see "
+                "docs/how-to/cluster.md"
+            ) from error
+        except ssl.SSLError as error:
+            raise InputError(
+                f"{address}: the certificates do not fit the scheduler's ({_first_line(error)}); both need one CA"
+            ) from error
+        except FileNotFoundError as error:
+            missing = error.filename or address
+            raise InputError(f"{missing}: no such file; check the settings of TLS and the scheduler file") from error
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{address}: no Dask scheduler answers there ({_first_line(error)}); start one with: dask scheduler"
+                + _about_encryption(address)
             ) from error
 
     def _drop_client(self, *, cancel: bool) -> None:
@@ -346,6 +362,8 @@ def _start_local(workers: int, memory_limit: int) -> Any:
 
     local_cluster: Any = distributed.LocalCluster
     return local_cluster(
+        # Only the processes of this run: whoever else could speak to the scheduler could run code in the workers.
+        security=_private_security(),
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
@@ -357,6 +375,17 @@ def _start_local(workers: int, memory_limit: int) -> Any:
         preload="allfocus.batch.worker_setup",
         env={"DASK_LOGGING__DISTRIBUTED": "critical"},
     )
+
+
+def _private_security() -> Any:
+    """Dask's settings for TLS with credentials that only this run has."""
+    import distributed
+
+    own = make_credentials()
+    roles = {f"tls_{role}_{part}" for role in ("client", "scheduler", "worker") for part in ("key", "cert")}
+    files = {name: own.key if name.endswith("key") else own.certificate for name in roles}
+    security: Any = distributed.Security
+    return security(require_encryption=True, tls_ca_file=own.certificate, **files)
 
 
 @contextlib.contextmanager
@@ -400,6 +429,13 @@ def _quiet_logs() -> Iterator[None]:
     finally:
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
+
+
+def _about_encryption(address: str) -> str:
+    """A hint for an address that may be spoken to in the wrong way."""
+    if address.startswith("tls://"):
+        return ", or check that it uses TLS with certificates of the same CA"
+    return ", or call it by tls:// if it uses TLS" if address.startswith("tcp://") else ""
 
 
 def _is_file(address: str) -> bool:

@@ -5,9 +5,18 @@ names and further attributes of its stack. Its metadata is plain JSON (https://n
 """
 
 import copy
+import dataclasses
+import itertools
+import json
+import math
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
 
@@ -78,14 +87,41 @@ def describe_zarr(path: Path) -> ZarrStack:
     for place in (path, path / "0"):  # Bio-Formats puts images into groups named 0, 1, ...
         try:
             group = zarr.open_group(str(place), mode="r")
-        except (OSError, ValueError, KeyError) as error:
+            multiscales = _multiscales(dict(group.attrs))
+        except Exception as error:  # damaged metadata may raise anything at all
             if place != path:
                 break
-            raise InputError(f"{path}: is no Zarr group that can be read ({error}); give an OME-Zarr image") from error
-        multiscales = _multiscales(dict(group.attrs))
+            reason = " ".join(str(error).split())[:160]
+            raise InputError(f"{path}: is no Zarr group that can be read ({reason}); give an OME-Zarr image") from error
         if multiscales:
+            _require_one_image(path, place, multiscales)
             return _describe(place, group, multiscales[0])
+    _refuse_plate(path)
     raise InputError(f"{path}: says nothing about its planes (no 'multiscales'); give an OME-Zarr image")
+
+
+def _require_one_image(path: Path, place: Path, multiscales: list[dict[str, Any]]) -> None:
+    """Raise InputError for several positions, or several pictures of one: which is meant is for the user to say."""
+    if len(multiscales) > 1:
+        names = ", ".join(str(each.get("name", number)) for number, each in enumerate(multiscales))
+        raise InputError(f"{path}: holds {len(multiscales)} pictures ({names}); a stack is one: save one of them")
+    others = [each.name for each in path.iterdir() if each.name.isdecimal() and is_zarr(each)] if place != path else []
+    if len(others) > 1:
+        listed = ", ".join(str(path / name) for name in sorted(others, key=int)[:8])
+        raise InputError(f"{path}: holds {len(others)} positions; a stack is one of them: name one of {listed}")
+
+
+def _refuse_plate(path: Path) -> None:
+    """Raise InputError when a group is a plate of many wells and fields."""
+    attributes = dict(require_zarr().open_group(str(path), mode="r").attrs)
+    inner = attributes.get("ome", attributes)
+    for kind in ("plate", "well"):
+        if isinstance(inner, dict) and kind in inner:
+            found = sorted(str(each.parent.relative_to(path)) for each in path.glob("*/*/*/0"))[:8]
+            listed = ", ".join(str(path / name) for name in found) or "its fields"
+            raise InputError(
+                f"{path}: is a {kind} with several positions; a stack is one of them: name one of {listed}"
+            )
 
 
 def _multiscales(attributes: dict[str, Any]) -> list[dict[str, Any]]:
@@ -103,9 +139,12 @@ def _describe(place: Path, group: Any, multiscale: dict[str, Any]) -> ZarrStack:
             for axis in multiscale.get("axes", AXES_OF_OLD_FILES)
         )
         shape, chunks = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
+        if min((*shape, *chunks), default=0) < 1:
+            raise ValueError(f"shape {shape} in chunks of {chunks}")
         dtype = str(array.dtype.newbyteorder("="))  # converters on Java often write the large byte first
-    except (KeyError, IndexError, TypeError, AttributeError, OSError, ValueError) as error:
-        raise InputError(f"{place}: its metadata is incomplete ({error!r}); save it again as OME-Zarr") from error
+    except Exception as error:  # damaged metadata may raise anything at all
+        reason = " ".join(repr(error).split())[:160]
+        raise InputError(f"{place}: its metadata is damaged ({reason}); save it again as OME-Zarr") from error
     if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or not set(axes) <= set(AXES_OF_OLD_FILES):
         raise InputError(f"{place}: has the axes {''.join(axes)} for shape {shape}; t, c, z, y and x can be read")
     return ZarrStack(str(place), name, axes, shape, dtype, chunks, int(group.metadata.zarr_format))
@@ -114,6 +153,7 @@ def _describe(place: Path, group: Any, multiscale: dict[str, Any]) -> ZarrStack:
 def pixel_size_of(stack: ZarrStack) -> tuple[float, float] | None:
     """Height and width of a pixel in micrometres; None where the OME-Zarr does not say them with a unit."""
     old = _multiscales(dict(require_zarr().open_group(stack.path, mode="r").attrs))[0]
+    _require_numbers(stack.path, old)
     first = (old.get("datasets") or [{}])[0]
     sizes = {axis: 1.0 for axis in stack.axes}
     for each in (*(first.get("coordinateTransformations") or ()), *(old.get("coordinateTransformations") or ())):
@@ -123,6 +163,58 @@ def pixel_size_of(stack: ZarrStack) -> tuple[float, float] | None:
     known = {str(axis["name"]).lower(): axis for axis in old.get("axes", []) if isinstance(axis, dict)}
     units = [MICROMETRES.get(str(known.get(axis, {}).get("unit", ""))) for axis in "yx"]
     return (sizes["y"] * units[0], sizes["x"] * units[1]) if units[0] and units[1] else None
+
+
+def _require_numbers(path: str, multiscale: dict[str, Any]) -> None:
+    """Raise InputError when what should be the size of a pixel, or a place, is no list of numbers."""
+    lists = [multiscale.get("coordinateTransformations")]
+    datasets = multiscale.get("datasets")
+    lists += [each.get("coordinateTransformations") for each in datasets] if isinstance(datasets, list) else []
+    for transformations in filter(None, lists):
+        for each in transformations if isinstance(transformations, list) else [None]:
+            values = None if not isinstance(each, dict) else each.get(str(each.get("type")), [])
+            plain = isinstance(values, list) and all(
+                isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+                for value in values
+            )
+            if not plain and not isinstance(values, str):
+                raise InputError(
+                    f"{path}: its coordinateTransformations hold {each}; numbers are needed: save it again"
+                )
+
+
+def require_chunks(array: Any, chosen: tuple[Any, ...], samples: NDArray[Any], path: Path) -> None:
+    """Raise InputError when a chunk that was read is not there: Zarr gives its fill value then, without a word.
+
+    Args:
+        array: The array of Zarr.
+        chosen: What was read: a number or a slice for each axis.
+        samples: What came.
+        path: Where the array lies.
+    """
+    sides = array.metadata.chunk_grid.chunk_shape
+    ranges = []
+    for each, side, length in zip(chosen, sides, array.shape, strict=True):
+        first, last = (each, each + 1) if isinstance(each, int) else each.indices(length)[:2]
+        ranges.append(range(first // side, -(-last // side)))
+    for place in itertools.product(*ranges):
+        key = array.metadata.encode_chunk_key(place)
+        if not (path / key).is_file():
+            raise _missing_chunk(path, key)
+    if array.shards is not None and (samples == array.fill_value).any():
+        # Inside a shard chunks have no names: what is there is the same whatever the fill value is said to be.
+        other = 1 if array.fill_value == 0 else 0
+        metadata = dataclasses.replace(array.metadata, fill_value=array.metadata.data_type.cast_scalar(other))
+        again = require_zarr().Array(type(array.async_array)(metadata=metadata, store_path=array.store_path))
+        if not np.array_equal(np.asarray(again[chosen]), samples):
+            raise _missing_chunk(path, "a part of a shard")
+
+
+def _missing_chunk(path: Path, key: str) -> InputError:
+    return InputError(
+        f"{path}: the chunk {key} is missing; copy the stack again, or add --fill-missing if empty chunks were never "
+        "written"
+    )
 
 
 @dataclass(frozen=True)
@@ -284,3 +376,36 @@ def _without_z(transformation: dict[str, Any], like: ZarrStack, axes: tuple[str,
     if not isinstance(values, list) or len(values) != len(like.axes):
         return {**transformation, "type": kind}
     return {"type": kind, kind: [values[like.axes.index(axis)] for axis in axes]}
+
+
+def find_foreign(path: Path) -> str | None:
+    """The name of something in a Zarr group that no Zarr has, so that it is not deleted with it; None without.
+
+    Only the groups and the tops of the arrays are looked at: chunks, of which there may be millions, have numbers.
+    """
+    for place, folders, files in os.walk(path):
+        array = any(name in files for name in (".zarray",)) or _is_array(Path(place, "zarr.json"))
+        for name in files:
+            chunk = array and re.fullmatch(r"c|[0-9]+([./][0-9]+)*|c([./][0-9]+)+", name)
+            if name not in METADATA_FILES and not chunk:
+                return os.path.relpath(os.path.join(place, name), path)
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        if links:
+            return os.path.relpath(os.path.join(place, links[0]), path)
+        if array:
+            unknown = [name for name in folders if not re.fullmatch(r"c|[0-9]+", name)]
+            if unknown:
+                return os.path.relpath(os.path.join(place, unknown[0]), path)
+            folders.clear()
+    return None
+
+
+METADATA_FILES = frozenset({"zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata", "METADATA.ome.xml"})
+
+
+def _is_array(description: Path) -> bool:
+    try:
+        content = json.loads(description.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("node_type") == "array"

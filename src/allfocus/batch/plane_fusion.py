@@ -1,21 +1,17 @@
 """A stack of planes larger than any memory -> one plane, block by block on a cluster, from and to OME-Zarr or TIFF."""
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
-import json
 import os
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
-from allfocus.batch.ome_zarr_files import CHUNK, create_result, is_zarr, write_metadata
+from allfocus.batch.ome_zarr_files import CHUNK, create_result, find_foreign, is_zarr, write_metadata
 from allfocus.batch.plane_reading import describe_planes
 from allfocus.batch.plane_tasks import (
     Block,
@@ -30,7 +26,14 @@ from allfocus.batch.plane_tasks import (
 )
 from allfocus.batch.plane_tiff import ENDINGS as TIFF_ENDINGS
 from allfocus.batch.plane_tiff import TiffLabels, write_plane_tiff
-from allfocus.batch.records import take_lock
+from allfocus.batch.plane_work import (
+    KEY,
+    clear_unless_same,
+    discard,
+    put_in_place,
+    refuse_inputs,
+    work_folder,
+)
 from allfocus.batch.stack_task import software_key
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.version import __version__
@@ -73,6 +76,7 @@ def fuse_planes(
     workers: int | None = None,
     memory_limit: int | None = None,
     patience: float = PATIENCE,
+    fill_missing: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PlaneFusion:
@@ -93,6 +97,7 @@ def fuse_planes(
         workers: Of the local cluster; None sizes it to the machine.
         memory_limit: Bytes for each local worker.
         patience: Seconds to wait for a scheduler that is gone.
+        fill_missing: Take chunks that an OME-Zarr lacks as empty, which is what Zarr says, instead of as lost.
         overwrite: Replace an OME-Zarr or a TIFF that is there already.
         progress: Called after each block; see ``Progress``.
 
@@ -105,35 +110,26 @@ def fuse_planes(
     target = Path(output).absolute()
     if block < CHUNK or block % CHUNK:
         raise InputError(f"block is a multiple of {CHUNK} pixels; found {block}")
-    stack = describe_planes(Path(planes), channel=channel)
-    _check_target(target, overwrite=overwrite)
+    stack = describe_planes(Path(planes), channel=channel, fill_missing=fill_missing)
+    refuse_inputs(target, stack.files, Path(planes).absolute() if stack.zarr else None)
+    _check_place(target)
     settings = {"prefer": prefer, "block": block, "software": software_key("ips")}
     content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), settings]
-    history = f"fused by allfocus {__version__} from {stack.count} planes with ips"
-    name = target.name.split(".")[0]
-    with (
-        _work_folder(target, content) as folder,
-        Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster,
-    ):
-        result = create_result(folder / "image.zarr", stack.size, stack.channels, stack.dtype, stack.zarr, chunk=CHUNK)
-        job = PlaneJob(stack, str(folder), result, prefer, device, uuid.uuid4().hex)
-        steps = _Steps(cluster, folder, progress)
-        steps.run("surveying", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
-        steps.run("planning", _plan_once, job, [(0, 0, 0, 0)])
-        steps.run("fusing", fuse_block, job, cut_blocks(stack.size, block))
-        for level, shape in enumerate(result.shapes[1:], start=1):
-            sides = dict(zip(result.axes, shape, strict=True))
-            shrink = functools.partial(_shrink_level, level)
-            steps.run(f"shrinking {level}", shrink, job, cut_blocks((sides["y"], sides["x"]), 2 * CHUNK))
-        if target.suffix == ".zarr":
-            options: dict[str, Any] = {"channel": stack.channel, "pixel_size": stack.pixel_size}
-            write_metadata(result, stack.zarr, name=name, history=history, **options)
-            _put_in_place(folder / "image.zarr", target, folder)
-        else:
-            labels = TiffLabels(name, history, stack.pixel_size, stack.icc_profile)
-            write = functools.partial(_write_tiff_once, target.name, labels)
-            steps.run("writing", write, job, [(0, 0, 0, 0)])
-            _put_in_place(folder / target.name, target, folder)
+    with work_folder(target) as folder:
+        _require_free(folder, target, overwrite=overwrite)
+        clear_unless_same(folder, target, content)
+        with Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster:
+            result = create_result(
+                folder / "image.zarr", stack.size, stack.channels, stack.dtype, stack.zarr, chunk=CHUNK
+            )
+            job = PlaneJob(stack, str(folder), result, prefer, device, uuid.uuid4().hex)
+            steps = _Steps(cluster, folder, progress)
+            _fuse_in_blocks(steps, job, block)
+            _finish(steps, job, target)
+        if stack.states() != content[1]:
+            raise InputError(f"{planes}: was changed while it was fused; run it again when it is whole")
+        _require_free(folder, target, overwrite=overwrite)
+        put_in_place(folder, target, overwrite=overwrite)
     return PlaneFusion(
         output=target,
         size=stack.size,
@@ -144,6 +140,30 @@ def fuse_planes(
         peak_memory=steps.peak_memory,
         seconds=time.monotonic() - began,
     )
+
+
+def _fuse_in_blocks(steps: "_Steps", job: PlaneJob, block: int) -> None:
+    stack, result = job.planes, job.result
+    steps.run("surveying", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
+    steps.run("planning", _plan_once, job, [(0, 0, 0, 0)])
+    steps.run("fusing", fuse_block, job, cut_blocks(stack.size, block))
+    for level, shape in enumerate(result.shapes[1:], start=1):
+        sides = dict(zip(result.axes, shape, strict=True))
+        shrink = functools.partial(_shrink_level, level)
+        steps.run(f"shrinking {level}", shrink, job, cut_blocks((sides["y"], sides["x"]), 2 * CHUNK))
+
+
+def _finish(steps: "_Steps", job: PlaneJob, target: Path) -> None:
+    """Makes the fused blocks a whole OME-Zarr or TIFF, still in the work folder."""
+    stack = job.planes
+    history = f"fused by allfocus {__version__} from {stack.count} planes with ips"
+    name = target.name.split(".")[0]
+    if target.suffix == ".zarr":
+        options: dict[str, Any] = {"channel": stack.channel, "pixel_size": stack.pixel_size}
+        write_metadata(job.result, stack.zarr, name=name, history=history, **options)
+    else:
+        labels = TiffLabels(name, history, stack.pixel_size, stack.icc_profile)
+        steps.run("writing", functools.partial(_write_tiff_once, target.name, labels), job, [(0, 0, 0, 0)])
 
 
 def _plan_once(job: PlaneJob, block: Block) -> int:
@@ -205,55 +225,32 @@ class _Call:
         return self.function(self.job, block)
 
 
-def _check_target(target: Path, *, overwrite: bool) -> None:
+def _check_place(target: Path) -> None:
     if target.suffix not in (".zarr", *TIFF_ENDINGS):
         raise OutputError(f"{target}: planes are written as OME-Zarr or TIFF; give a name that ends in .zarr or .tif")
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise OutputError(f"{target}: the folder {target.parent} does not exist; make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{target}: the folder {target.parent} is read-only; choose another")
+
+
+def _require_free(folder: Path, target: Path, *, overwrite: bool) -> None:
+    """Raise OutputError when what lies at the target may not be replaced; a work folder made for nothing goes again."""
+    try:
+        _check_target(target, overwrite=overwrite)
+    except OutputError:
+        if not (folder / KEY).exists():  # nothing of an interrupted run is in it
+            discard(folder, target)
+        raise
+
+
+def _check_target(target: Path, *, overwrite: bool) -> None:
     if os.path.lexists(target) and not overwrite:
         raise OutputError(f"{target}: exists already; choose another name or allow it to be overwritten (--overwrite)")
     same_kind = target.is_dir() and is_zarr(target) if target.suffix == ".zarr" else target.is_file()
     if os.path.lexists(target) and not same_kind:
         kind = "Zarr" if target.suffix == ".zarr" else "file"
         raise OutputError(f"{target}: exists and is no {kind}; it will not be replaced, choose another name")
-
-
-@contextlib.contextmanager
-def _work_folder(target: Path, content: list[Any]) -> Iterator[Path]:
-    """The folder beside the target in which a run works; what another kind of run left there is cleared away.
-
-    Only one run at a time may have it, because another one would clear it away or write the same blocks.
-    """
-    folder = target.with_name(f".{target.name}.partial")
-    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    with contextlib.ExitStack() as held:
-        try:
-            folder.mkdir(exist_ok=True)
-            take_lock(held.enter_context((folder / "lock").open("ab")), target)
-            _clear_unless(folder, key)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
-        yield folder
-
-
-def _clear_unless(folder: Path, key: str) -> None:
-    """Makes a work folder empty, unless it is that of the same run."""
-    known = folder / "key.txt"
-    if not (known.is_file() and known.read_text() == key):
-        for left in folder.iterdir():
-            if left.is_dir():
-                shutil.rmtree(left)
-            elif left.name != "lock":
-                left.unlink()
-    for name in ("survey", "done"):
-        (folder / name).mkdir(exist_ok=True)
-    known.write_text(key)
-
-
-def _put_in_place(whole: Path, target: Path, folder: Path) -> None:
-    if target.is_dir():
-        target.rename(folder / "replaced")
-    whole.replace(target)
-    shutil.rmtree(folder)
+    foreign = find_foreign(target) if target.suffix == ".zarr" and same_kind else None
+    if foreign is not None:
+        raise OutputError(f"{target}: holds {foreign}, which is no part of a Zarr; move it away, then run again")

@@ -1,5 +1,7 @@
 """Stacks of planes that are larger than the memory, read in tiles: OME-Zarr, or TIFF files with tiles or strips."""
 
+import dataclasses
+import itertools
 import os
 import threading
 import weakref
@@ -7,17 +9,25 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.ome_zarr_files import ZarrStack, describe_zarr, is_zarr, pixel_size_of, require_zarr
+from allfocus.batch.ome_zarr_files import (
+    ZarrStack,
+    describe_zarr,
+    is_zarr,
+    pixel_size_of,
+    require_chunks,
+    require_zarr,
+)
 from allfocus.batch.plane_tiff import read_pixel_size
 from allfocus.errors import InputError
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
-from allfocus.images.reading import list_frames
+from allfocus.images.reading import FrameFile, list_frames
+from allfocus.images.tiff_decoder import require_segments
 from allfocus.images.tiling import reduce_frame
 
 CACHE_BYTES = 400_000_000
@@ -25,6 +35,8 @@ CACHE_BYTES = 400_000_000
 SMALLEST_TILE = 512
 """Smaller chunks are read several at a time."""
 LARGEST_TILE_BYTES = 200_000_000
+MOST_PIXELS = 10**14
+"""Of all planes together: what a header says beyond that is no size."""
 KINDS = ("uint8", "uint16", "float32")
 
 
@@ -52,6 +64,13 @@ class PlaneStack:
     pixel_size: tuple[float, float] | None = None
     """Height and width of a pixel in micrometres; None where it is not known."""
     icc_profile: bytes | None = None
+    fill_missing: bool = False
+    """Whether chunks that an OME-Zarr lacks are empty; otherwise they are lost, and an error."""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that hold the planes; none for OME-Zarr, all of whose folder does."""
+        return [Path(path) for path in dict.fromkeys(path for path, _ in self.pages)]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,20 +90,28 @@ class PlaneStack:
         return [[state.st_size, state.st_mtime_ns] for state in found]
 
 
-def describe_planes(path: Path, *, channel: int | None = None) -> PlaneStack:
+def describe_planes(path: Path, *, channel: int | None = None, fill_missing: bool = False) -> PlaneStack:
     """What a stack of planes holds, by its metadata alone.
 
     Args:
         path: An OME-Zarr, a folder of TIFF files, or one multi-page TIFF.
         channel: The one to take of several, from 0; by default three are red, green and blue.
+        fill_missing: Take chunks that an OME-Zarr lacks as empty.
 
     Raises:
         InputError: It cannot be read in parts, or is no stack.
     """
     path = path.absolute()
     if path.is_dir() and is_zarr(path):
-        return _describe_zarr_planes(path, channel)
-    return _describe_tiff_planes(path, channel)
+        stack = dataclasses.replace(_describe_zarr_planes(path, channel), fill_missing=fill_missing)
+    else:
+        stack = _describe_tiff_planes(path, channel)
+    height, width = stack.size
+    if height < 1 or width < 1 or height * width * stack.count > MOST_PIXELS:
+        raise InputError(
+            f"{path}: says it has {stack.count} planes of {width}x{height} pixels, more than can be; it is damaged"
+        )
+    return stack
 
 
 def _describe_zarr_planes(path: Path, channel: int | None) -> PlaneStack:
@@ -128,6 +155,7 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
     if channel is not None:
         raise InputError(f"{path}: a channel can be chosen only in OME-Zarr; save one channel as TIFF")
     for frame in frames:
+        _require_plain(frame)
         if frame.header.size != first.header.size or frame.header.channels != first.header.channels:
             raise InputError(
                 f"planes differ: {first.name} is {first.width}x{first.height}, {frame.name} is "
@@ -136,16 +164,13 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
     try:
         with tifffile.TiffFile(first.path) as tiff:
             page: Any = tiff.pages[first.page]
-            dtype, chunks, axes = str(page.dtype), page.chunks, page.axes
+            dtype, chunks = _dtype_of(page), page.chunks
             pixel_size, profile = read_pixel_size(tiff), page.iccprofile
-            plain = str(getattr(page.photometric, "name", page.photometric)) in ("MINISBLACK", "RGB")
     except tifffile.TiffFileError as error:
         raise InputError(f"{first.path}: is no TIFF file; planes are read in parts from TIFF or OME-Zarr") from error
-    if axes not in ("YX", "YXS") or not plain or (axes == "YXS" and page.samplesperpixel != 3):
-        raise InputError(f"{first.path}: only grey and RGB without alpha can be read in parts; save it so")
-    if first.header.orientation != 1:
-        raise InputError(f"{first.path}: is turned by its orientation tag; save it upright to read it in parts")
     _require_kind(first.path, dtype)
+    for path_of_file, group in itertools.groupby(frames, key=lambda frame: frame.path):
+        _require_same_kind(path_of_file, list(group), dtype, first.name)
     tile = (_tile_side(int(chunks[0])), _tile_side(int(chunks[1])))
     _require_tile(first.path, tile, first.header.channels, dtype)
     pages = tuple((str(frame.path.absolute()), frame.page) for frame in frames)
@@ -160,6 +185,48 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
         pixel_size=pixel_size,
         icc_profile=profile,
     )
+
+
+def _require_plain(frame: FrameFile) -> None:
+    """Raise InputError when a plane is turned, which parts of it cannot be."""
+    if frame.header.orientation != 1:
+        raise InputError(f"{frame.path}: {frame.name} is turned by its orientation tag; save it upright")
+
+
+def _dtype_of(page: Any) -> str:
+    """The type of the samples in the byte order of this machine."""
+    return str(page.dtype.newbyteorder("=")) if page.dtype is not None else "?"
+
+
+def _require_same_kind(path: Path, frames: list[FrameFile], dtype: str, first: str) -> None:
+    """Raise InputError when a plane of a file is not stored as the first plane of the stack is.
+
+    Planes are read as they are stored, so one of another type, or with white as zero, would be read as something else.
+    """
+    import tifffile
+
+    try:
+        with tifffile.TiffFile(path) as tiff:
+            for frame in frames:
+                page: Any = tiff.pages[frame.page]
+                photometric = str(getattr(page.photometric, "name", page.photometric))
+                colour = page.axes == "YXS" and page.samplesperpixel == 3 and photometric == "RGB"
+                if not colour and not (page.axes == "YX" and photometric == "MINISBLACK"):
+                    raise InputError(
+                        f"{path}: {frame.name} is {photometric} with the axes {page.axes}; only grey with black as "
+                        "zero and RGB without alpha can be read in parts; save it so"
+                    )
+                if _dtype_of(page) != dtype:
+                    raise InputError(
+                        f"{path}: planes differ: {first} holds {dtype}, {frame.name} {_dtype_of(page)}; save all of "
+                        "them with the same number of bits"
+                    )
+                if page.bitspersample not in (8, 16, 32):
+                    raise InputError(
+                        f"{path}: {frame.name} has {page.bitspersample} bits per sample; save it with 8 or 16"
+                    )
+    except (tifffile.TiffFileError, IndexError) as error:
+        raise InputError(f"{path}: is no TIFF file; planes are read in parts from TIFF or OME-Zarr") from error
 
 
 def _require_kind(path: Path, dtype: str) -> None:
@@ -204,6 +271,7 @@ class PlaneSource:
         self._tiles: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
         self._held = 0
         self._arrays: dict[int, Any] = {}
+        self._checked: dict[int, tuple[Any, BinaryIO]] = {}
         self._stores: list[Any] = []
         # Files stay open as long as the reader lives, and no longer.
         weakref.finalize(self, _close_all, self._stores)
@@ -220,21 +288,19 @@ class PlaneSource:
             return samples
         return samples.astype(np.float32) / np.float32(np.iinfo(samples.dtype).max)
 
-    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
-        """Returns an area of a plane at the scale at which focus is decided."""
+    def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
+        """Returns an area of a plane at a level: from the survey where that is the one it has, else from its pixels."""
+        if self._reduced is not None and self._reduced[1] == 2**level:
+            return self._reduced[0][index][area]
+        factor = self._scale * 2**level
         rows, columns = (
-            slice(
-                (side.start or 0) * self._scale, length if side.stop is None else min(side.stop * self._scale, length)
-            )
+            slice((side.start or 0) * factor, length if side.stop is None else min(side.stop * factor, length))
             for side, length in zip(area, self.planes.size, strict=True)
         )
-        return reduce_frame(self.read(index, (rows, columns)), self._scale)
-
-    def read_whole(self, index: int, factor: int) -> NDArray[np.float32]:
-        """Returns a whole plane reduced by a factor beyond the scale at which focus is decided."""
-        if self._reduced is None or self._reduced[1] != factor:
-            raise ValueError(f"the planes have not been reduced by {factor}")
-        return self._reduced[0][index]
+        reduced = reduce_frame(self.read(index, (rows, columns)), self._scale)
+        for _ in range(level):
+            reduced = reduce_frame(np.ascontiguousarray(reduced), 2)
+        return reduced
 
     def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
         """Returns None: planes have pixels everywhere."""
@@ -281,7 +347,7 @@ class PlaneSource:
         rows = slice(row * height, min((row + 1) * height, self.planes.size[0]))
         columns = slice(column * width, min((column + 1) * width, self.planes.size[1]))
         try:
-            tile = self._load_zarr(index, rows, columns) if self.planes.zarr else self._page(index)[rows, columns]
+            tile = self._load_zarr(index, rows, columns) if self.planes.zarr else self._load_tiff(index, rows, columns)
         except InputError:
             raise
         except Exception as error:  # each codec fails in its own way
@@ -289,8 +355,10 @@ class PlaneSource:
                 f"{self.planes.name}: plane {index + 1} cannot be read at rows {rows.start} to {rows.stop}, columns "
                 f"{columns.start} to {columns.stop} ({type(error).__name__}: {error}); the file is damaged or gone"
             ) from error
+        if tile.dtype.newbyteorder("=") != np.dtype(self.planes.dtype):
+            raise InputError(f"{self.planes.name}: plane {index + 1} holds {tile.dtype}, not {self.planes.dtype}")
         tile = np.ascontiguousarray(tile, self.planes.dtype)  # in the byte order of this machine
-        if tile.dtype.kind == "f" and not (tile.min() >= -0.5 and tile.max() <= 1.5):
+        if tile.dtype.kind == "f" and not (tile.min() >= 0 and tile.max() <= 1):
             raise InputError(
                 f"{self.planes.name}: plane {index + 1} holds values from {tile.min():g} to {tile.max():g}; floating "
                 "point must be in 0..1"
@@ -303,7 +371,10 @@ class PlaneSource:
             raise ValueError("the planes are not OME-Zarr")
         everything = slice(None) if self.planes.channel is None else self.planes.channel
         places: dict[str, Any] = {"t": 0, "c": everything, "z": index, "y": rows, "x": columns}
-        samples = np.asarray(self._zarr_array[tuple(places[axis] for axis in stack.axes)])
+        chosen = tuple(places[axis] for axis in stack.axes)
+        samples = np.asarray(self._zarr_array[chosen])
+        if not self.planes.fill_missing:
+            require_chunks(self._zarr_array, chosen, samples, Path(stack.path, stack.array))
         left = [axis for axis in stack.axes if not isinstance(places[axis], int)]
         samples = np.moveaxis(samples, [left.index("y"), left.index("x")], [0, 1])
         return samples if self.planes.channels == 3 else samples.reshape(samples.shape[:2])
@@ -315,18 +386,40 @@ class PlaneSource:
             raise ValueError("the planes are not OME-Zarr")
         return require_zarr().open_group(stack.path, mode="r")[stack.array]
 
+    def _load_tiff(self, index: int, rows: slice, columns: slice) -> NDArray[Any]:
+        samples = self._page(index)[rows, columns]
+        page, file = self._checked[index]
+        require_segments(page, file, LARGEST_TILE_BYTES, chosen=_tiles_of(page, rows, columns))
+        return np.asarray(samples)
+
     def _page(self, index: int) -> Any:
         """One page of a TIFF file as an array that reads only the tiles it is asked for."""
         if index not in self._arrays:
             import tifffile
 
-            path, page = self.planes.pages[index]
-            store = tifffile.imread(path, aszarr=True, key=page)
+            path, number = self.planes.pages[index]
+            tiff = tifffile.TiffFile(path)
+            self._stores.append(tiff)
+            page: Any = tiff.pages[number]
+            store = page.aszarr()
             self._stores.append(store)
             self._arrays[index] = require_zarr().open_array(store, mode="r")
+            file = open(path, "rb")  # noqa: SIM115 (closed with the others)
+            self._stores.append(file)
+            self._checked[index] = (page, file)
         return self._arrays[index]
 
 
+def _tiles_of(page: Any, rows: slice, columns: slice) -> set[int]:
+    """The numbers of the strips or tiles of a page that an area lies in."""
+    height, width = page.chunks[:2]
+    across = page.chunked[1]
+    found = range(rows.start // height, -(-rows.stop // height))
+    return {
+        row * across + column for row in found for column in range(columns.start // width, -(-columns.stop // width))
+    }
+
+
 def _close_all(stores: list[Any]) -> None:
-    for store in stores:
+    for store in reversed(stores):
         store.close()

@@ -5,7 +5,6 @@ writes to files that all workers share; what comes back is a few numbers.
 """
 
 import functools
-import pickle
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.batch.ome_zarr_files import ZarrResult, require_zarr
+from allfocus.batch.plain_files import pack, unpack
 from allfocus.batch.plane_reading import PlaneSource, PlaneStack
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.inference import choose_device
-from allfocus.fusion.learned import CONTEXT_PIXELS, Plan, fuse_area, plan_fusion
+from allfocus.fusion.learned import Plan, fuse_area, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, block_sharpness
 from allfocus.images.tiling import reduce_frame
 from allfocus.images.writing import replace_file, to_integers
@@ -46,12 +46,8 @@ class PlaneJob:
 
 def context_factor(planes: PlaneStack) -> int:
     """By how much a plane is reduced, beyond the scale of decision, for the network to see all planes as a whole."""
-    scale = decision_scale(*planes.size)
-    pixels = -(-planes.size[0] // scale) * -(-planes.size[1] // scale)
-    factor = 1
-    while planes.count * pixels > CONTEXT_PIXELS * factor**2:
-        factor *= 2
-    return factor
+    finest, _ = plan_levels(planes.size, planes.count)
+    return int(2**finest)
 
 
 def survey_side(planes: PlaneStack) -> int:
@@ -118,8 +114,7 @@ def make_plan(job: PlaneJob) -> int:
     """Plans the fusion from the survey, and leaves the plan in a file. Returns the peak memory."""
     source = _surveyed_source(job)
     plan = plan_fusion(source, prefer=job.prefer, device=choose_device(job.device))
-    # A pickle, as everything that workers are sent; the folder is one that only this run writes.
-    replace_file(_plan_path(job.folder), pickle.dumps(plan), overwrite=True)
+    replace_file(_plan_path(job.folder), pack(plan), overwrite=True)
     return peak_memory()
 
 
@@ -208,14 +203,11 @@ def _source(planes: PlaneStack, run: str) -> PlaneSource:
 @functools.lru_cache(maxsize=1)
 def _read_plan(path: Path, changed: int) -> Plan:
     del changed  # part of the key: another run may leave another plan there
-    plan = pickle.loads(path.read_bytes())
-    if not isinstance(plan, Plan):
-        raise ValueError(f"{path} holds no plan")
-    return plan
+    return unpack(path.read_bytes(), Plan, path=path)
 
 
 def _plan_path(folder: str) -> Path:
-    return Path(folder, "plan.pickle")
+    return Path(folder, "plan.npz")
 
 
 def peak_memory() -> int:

@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import OutputError
+from allfocus.errors import InputError, OutputError
+from allfocus.images.files import open_plain
+from allfocus.images.protection import FileState
 from allfocus.images.writing import replace_file
 
 FILE_NAME = "manifest.jsonl"
 PLANNED, FUSED, FAILED = "planned", "fused", "failed"
 """A stack was begun (its output is ours from then on), has been fused, could not be fused."""
+PAGE = "page"
+"""Of lines about the summary and the contact sheet."""
 
 FrameStates = tuple[tuple[str, int, int], ...]
 """Name, size in bytes and time of change in nanoseconds of each frame."""
@@ -48,6 +52,8 @@ class StackRecord:
     """Size and time of change of the fused picture."""
     maps: tuple[str, ...] = ()
     """Names of the maps beside the fused picture."""
+    files: FrameStates = ()
+    """Every file that was written for it, below the output folder, as it was left."""
     width: int = 0
     height: int = 0
     left_out: int = 0
@@ -71,7 +77,8 @@ class StackRecord:
         """The record as one line of JSON."""
         content = dataclasses.asdict(self)
         del content["unchanged"]
-        return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+        # A name that is not UTF-8 has no letters that could be written as they are.
+        return json.dumps(content).encode() + b"\n"
 
 
 def parse_record(line: bytes) -> StackRecord | None:
@@ -92,6 +99,7 @@ def parse_record(line: bytes) -> StackRecord | None:
                 "output_state": None if state is None else (int(state[0]), int(state[1])),
                 "notices": tuple(content["notices"]),
                 "maps": tuple(map(str, content.get("maps", ()))),
+                "files": tuple((str(name), int(size), int(time)) for name, size, time in content.get("files", ())),
             }
         )
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
@@ -104,6 +112,8 @@ class Manifest:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
         self.records: dict[str, StackRecord] = {}
+        self.pages: dict[str, list[FileState]] = {}
+        """The summary and the contact sheet, each with the last states in which we left it."""
         self._lines = 0
         self._file: io.FileIO | None = None
 
@@ -120,7 +130,7 @@ class Manifest:
             raise OutputError(f"{self.path}: cannot be written ({error.strerror}); choose another folder") from error
         try:
             take_lock(self._file, self.path.parent)
-            self.records, self._lines = _read_records(self.path)
+            self.records, self.pages, self._lines = _read_lines(self.path)
             self._compact()
             yield self
         finally:
@@ -129,25 +139,34 @@ class Manifest:
 
     def append(self, records: Iterable[StackRecord]) -> None:
         """Writes records down, so that they are on the disk when this returns."""
+        new = list(records)
+        self._write(b"".join(record.to_line() for record in new))
+        self.records.update((record.stack, record) for record in new)
+
+    def note_page(self, name: str, state: FileState) -> None:
+        """Writes down in which state a page is about to be left."""
+        self._write(_page_line(name, state))
+        self.pages[name] = [*self.pages.get(name, ()), state][-2:]
+
+    def _write(self, data: bytes) -> None:
         if self._file is None:
             raise ValueError("the manifest is not open")
-        new = list(records)
-        if not new:
+        if not data:
             return
         try:
-            data = b"".join(record.to_line() for record in new)
             if self._file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
             raise OutputError(f"{self.path}: cannot be written ({error.strerror}); free some space") from error
-        self.records.update((record.stack, record) for record in new)
 
     def _compact(self) -> None:
         """Writes only what counts, when most lines are outdated or the last one is torn."""
         if self._file is None or (self._lines <= 4 * len(self.records) + 100 and _ends_with_newline(self.path)):
             return
-        replace_file(self.path, b"".join(record.to_line() for record in self.records.values()), overwrite=True)
+        lines = [record.to_line() for record in self.records.values()]
+        lines += [_page_line(name, state) for name, states in self.pages.items() for state in states]
+        replace_file(self.path, b"".join(lines), overwrite=True)
         old, self._file = self._file, _open_to_append(self.path)
         take_lock(self._file, self.path.parent)
         old.close()
@@ -155,18 +174,37 @@ class Manifest:
 
 def read_manifest(folder: Path) -> dict[str, StackRecord]:
     """The last record of each stack; empty where there is no manifest."""
-    return _read_records(folder / FILE_NAME)[0]
+    return _read_lines(folder / FILE_NAME)[0]
 
 
-def _read_records(path: Path) -> tuple[dict[str, StackRecord], int]:
+def _page_line(name: str, state: FileState) -> bytes:
+    return json.dumps({"stack": "", "status": PAGE, "page": name, "state": state}).encode() + b"\n"
+
+
+def _parse_page(line: bytes) -> tuple[str, FileState] | None:
+    try:
+        content = json.loads(line)
+        size, changed = content["state"]
+        return str(content["page"]), (int(size), int(changed))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _read_lines(path: Path) -> tuple[dict[str, StackRecord], dict[str, list[FileState]], int]:
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        return {}, 0
+        return {}, {}, 0
     except OSError as error:
         raise OutputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
     records = [record for record in map(parse_record, lines) if record is not None]
-    return {record.stack: record for record in records}, len(lines)
+    pages: dict[str, list[FileState]] = {}
+    for name, state in filter(None, map(_parse_page, lines)):
+        pages[name] = [*pages.get(name, ()), state][-2:]
+    torn = len(lines) == 1 and lines[0].startswith(b'{"stack": ')
+    if any(lines) and not records and not pages and not torn:
+        raise OutputError(f"{path}: exists and was not made by a batch; choose another folder")
+    return {record.stack: record for record in records}, pages, len(lines)
 
 
 def _open_to_append(path: Path) -> io.FileIO:
@@ -208,7 +246,7 @@ def frame_states(frames: Sequence[Path], root: Path) -> FrameStates:
         try:
             found = os.stat(frame)
             states.append((name, found.st_size, found.st_mtime_ns))
-        except OSError:
+        except (OSError, ValueError):  # a name may hold what no file's can
             states.append((name, -1, 0))
     return tuple(states)
 
@@ -217,27 +255,18 @@ def content_key(frames: Sequence[Path], states: FrameStates) -> str:
     """SHA-256 of the names and contents of frames.
 
     Raises:
-        OSError: A frame cannot be read.
+        InputError: A frame cannot be read, or is no plain file.
     """
     total = hashlib.sha256()
     for frame, (name, *_) in zip(frames, states, strict=True):
-        with frame.open("rb") as file:
-            total.update(f"{name}\x00{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+        with open_plain(frame) as file:
+            total.update(os.fsencode(name) + f"\x00{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
 
 
 def settings_key(settings: dict[str, Any], version: str) -> str:
     """SHA-256 of plain settings and the version."""
     return hashlib.sha256(json.dumps([version, settings], sort_keys=True).encode()).hexdigest()
-
-
-def file_state(path: Path) -> tuple[int, int] | None:
-    """Size and time of change of a file; None when it is not there."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 def still_valid(
@@ -256,7 +285,7 @@ def still_valid(
     if record.inputs == states:
         return record
     same_names_and_sizes = [state[:2] for state in record.inputs] == [state[:2] for state in states]
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, InputError):
         if same_names_and_sizes and content_key(frames, states) == record.input_key:
             return dataclasses.replace(record, inputs=states)
     return None

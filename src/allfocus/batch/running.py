@@ -9,22 +9,32 @@ from pathlib import Path
 from allfocus.batch.checks import check_ending, check_settings, prepare_output
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
 from allfocus.batch.ome_zarr_files import is_zarr
+from allfocus.batch.own_files import (
+    OwnFiles,
+    as_states,
+    files_of,
+    from_states,
+    refuse_foreign,
+    remove_receipt,
+    set_aside_edited,
+)
 from allfocus.batch.records import (
     FAILED,
+    FILE_NAME,
     FUSED,
     PLANNED,
     Manifest,
     StackRecord,
-    file_state,
     frame_states,
     settings_key,
     still_valid,
 )
 from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
-from allfocus.batch.summary import write_contact_sheet, write_summary
+from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
+from allfocus.images.protection import FileState, InputFiles, OwnResults, replacing_only
 from allfocus.images.reading import natural_order
 from allfocus.images.writing import default_ending
 
@@ -163,10 +173,13 @@ def fuse_stacks(
     if not stacks and not watch:
         cure = "name an output that ends in .zarr or .tif" if is_zarr(root) else "check the folder, or --watch to wait"
         raise InputError(f"{folder}: no pictures were found below it; {cure}")
+    inputs = [Path(manifest)] if manifest is not None else []
+    pages = [target / name for name in (SUMMARY_NAME, SHEET_NAME, FILE_NAME)]
+    InputFiles([*inputs, *(frame for stack in stacks for frame in stack.frames)]).refuse(pages)
     prepare_output(target, overwrite=overwrite)
     check_ending(target, ending, chosen)
     with Manifest(target).opened() as records:
-        batch = _Batch(root, target, chosen, ending, records, overwrite=overwrite, progress=progress)
+        batch = _Batch(root, target, chosen, ending, records, inputs=inputs, overwrite=overwrite, progress=progress)
         cluster = None
         try:
             if not watch:
@@ -198,6 +211,7 @@ class _Batch:
         ending: str | None,
         records: Manifest,
         *,
+        inputs: Sequence[Path],
         overwrite: bool,
         progress: Progress | None,
     ) -> None:
@@ -211,6 +225,8 @@ class _Batch:
         self._progress = progress or (lambda state: None)
         self._latest: list[StackRecord] = []
         self._owners: dict[str, str] = {}
+        self._inputs = InputFiles(inputs)
+        self._protected: set[Path] = set()
         self._stuck: list[Stack] = []
         self._trouble = ""
         self._began = time.monotonic()
@@ -218,6 +234,7 @@ class _Batch:
     def plan(self, stacks: Sequence[Stack]) -> None:
         """Decides for each stack whether it is done, cannot be fused, or becomes a task."""
         planned = []
+        self.protect(stacks)
         tasks = {stack.name: self._task(stack) for stack in stacks}
         for task in tasks.values():  # results before maps, so that it is the maps that have to give way
             self._owners.setdefault(task.output.casefold(), task.name)
@@ -225,11 +242,12 @@ class _Batch:
             task = tasks[stack.name]
             states = frame_states(stack.frames, self._root)
             known = self._records.records.get(stack.name)
+            own = files_of(self._target, stack.name, known)
             valid = (
                 still_valid(known, stack.frames, states, self._key) if known and known.output == task.output else None
             )
-            reason = stack.problem or self._clash(task) or self._refusal(task, known)
-            there = task.target.exists() and all(path.exists() for path in task.maps.values())
+            reason = stack.problem or self._clash(task) or self._refusal(task, own)
+            there = os.path.exists(task.target) and all(os.path.exists(path) for path in task.maps.values())
             if valid is not None and there and not self._clash(task):
                 if valid != known:
                     planned.append(valid)
@@ -237,13 +255,27 @@ class _Batch:
             elif reason:
                 self._note(StackRecord(stack.name, FAILED, task.output, inputs=states, error=reason))
             else:
-                self.tasks[stack.name] = task
-                maps = tuple(sorted({*(known.maps if known else ()), *task.map_names}))
+                files = as_states(own)
+                self.tasks[stack.name] = task if self._overwrite else replace(task, replaceable=files)
                 planned.append(
-                    StackRecord(stack.name, PLANNED, task.output, inputs=states, settings_key=self._key, maps=maps)
+                    StackRecord(
+                        stack.name,
+                        PLANNED,
+                        task.output,
+                        inputs=states,
+                        settings_key=self._key,
+                        maps=tuple(sorted({*(known.maps if known else ()), *task.map_names})),
+                        files=files,
+                    )
                 )
         # Written before any work begins, so that a run that is killed knows its own half of the results again.
         self._records.append(planned)
+
+    def protect(self, stacks: Iterable[Stack]) -> None:
+        """Counts the frames of all stacks as inputs, which no stack may replace."""
+        new = {frame for stack in stacks for frame in stack.frames} - self._protected
+        self._protected |= new
+        self._inputs.add(new)
 
     def _task(self, stack: Stack) -> StackTask:
         ending = self._ending or default_ending(stack.frames[0])
@@ -268,20 +300,12 @@ class _Batch:
                 )
         return ""
 
-    def _refusal(self, task: StackTask, known: StackRecord | None) -> str:
-        """Why a result that is there already may not be replaced; empty when it may, or is not there."""
-        if self._overwrite:
-            return ""
-        ours = {known.output, *known.maps} if known else set()
-        for name in (task.output, *task.map_names):
-            path = self._target / name
-            if name not in ours and os.path.lexists(path):
-                return f"{path}: exists already and was not made by this batch; move it away, or add --overwrite"
-        if not known or not os.path.lexists(task.target):
-            return ""
-        if known.status == FUSED and known.output_state != file_state(task.target):
-            return f"{task.target}: was edited since it was fused; move it away, or add --overwrite to fuse it again"
-        return ""
+    def _refusal(self, task: StackTask, own: OwnFiles) -> str:
+        """Why a file that is there already may not be replaced; empty when all may, or are not there."""
+        for name in task.files:
+            if self._target / name in self._inputs:
+                return f"{self._target / name}: is a frame of this batch and will not be replaced; rename the stack"
+        return "" if self._overwrite else refuse_foreign(self._target, task.files, own)
 
     def fuse_all(self, cluster: Cluster) -> None:
         """Has every task done."""
@@ -326,7 +350,9 @@ class _Batch:
         """What the folder holds now; nothing, with the reason kept, while it cannot be looked through."""
         self._trouble = ""
         try:
-            return look()
+            found = look()
+            self.protect(found)
+            return found
         except InputError as error:
             self._trouble = str(error)
             return []
@@ -340,12 +366,15 @@ class _Batch:
                 outcome = StackRecord(name, FAILED, task.output, settings_key=self._key, error=outcome.reason)
             planned = self._records.records.get(name)
             outcome = replace(outcome, maps=planned.maps if planned else task.map_names)
+            own = {**files_of(self._target, name, planned), **from_states(outcome.files)}
+            outcome = replace(outcome, files=as_states(own))
             if not outcome.inputs:
                 states = frame_states([Path(frame) for frame in task.frames], self._root)
                 outcome = replace(outcome, inputs=states)
             rows.append(outcome)
         self._records.append(rows)
         for row in rows:
+            remove_receipt(self._target, row.stack)
             self._note(row)
 
     def _note(self, row: StackRecord, *, quiet: bool = False) -> None:
@@ -377,8 +406,15 @@ class _Batch:
     def write_summary(self) -> None:
         """Writes the table and the contact sheet of what is known now."""
         rows = self.result().rows
-        write_summary(self._target, rows)
-        write_contact_sheet(self._target, rows, title=self._root.name or str(self._root))
+        if not self._overwrite:
+            set_aside_edited(self._target, self._records.pages)
+        with replacing_only(OwnResults(None, self._note_pages)):
+            write_summary(self._target, rows)
+            write_contact_sheet(self._target, rows, title=self._root.name or str(self._root))
+
+    def _note_pages(self, states: dict[Path, FileState]) -> None:
+        for path, state in states.items():
+            self._records.note_page(path.name, state)
 
     def result(self) -> BatchResult:
         """The rows of all stacks: those that were not reached are failures that say so."""

@@ -8,12 +8,16 @@ import hashlib
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, file_state, frame_states
-from allfocus.errors import AllfocusError, InputError
+from allfocus.batch.own_files import files_of, from_states, lost_thumbnail_path, thumbnail_path, write_receipt
+from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
+from allfocus.errors import AllfocusError, InputError, OutputError
+from allfocus.images.files import open_plain
+from allfocus.images.protection import FileState, OwnResults, replacing_only
 from allfocus.version import __version__
 
 if TYPE_CHECKING:
@@ -67,6 +71,8 @@ class StackTask:
     settings_key: str
     software: str = ""
     """What fuses, from :func:`software_key`; a worker that has something else refuses. Empty takes any."""
+    replaceable: FrameStates | None = None
+    """Files below the output folder that may be replaced, as we left them; None lets any be replaced."""
 
     @property
     def target(self) -> Path:
@@ -100,6 +106,12 @@ class StackTask:
         """The place where most detail is lost, for the contact sheet."""
         return lost_thumbnail_path(Path(self.folder), self.name)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that will be written, below the output folder."""
+        hidden = (self.thumbnail, self.lost_thumbnail)
+        return (self.output, *self.map_names, *(path.relative_to(self.folder).as_posix() for path in hidden))
+
 
 def software_key(method: str) -> str:
     """The version of allfocus with a fingerprint of the method's weights, which may change without the version.
@@ -111,18 +123,11 @@ def software_key(method: str) -> str:
     # Imported here because it brings in the numerical libraries, which a worker should not wait for at its start.
     from allfocus.fusion.methods import find_method, weights_files
 
-    found = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in weights_files(find_method(method)))
+    found = b""
+    for path in weights_files(find_method(method)):
+        with open_plain(path) as file:
+            found += hashlib.file_digest(file, "sha256").digest()
     return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
-
-
-def thumbnail_path(folder: Path, name: str) -> Path:
-    """Where the small copy of a stack's result lies."""
-    return folder / ".thumbnails" / f"{name}.webp"
-
-
-def lost_thumbnail_path(folder: Path, name: str) -> Path:
-    """Where the picture of the place lies in which most detail of a stack is lost; no stack has a hidden name."""
-    return folder / ".thumbnails" / ".lost" / f"{name}.webp"
 
 
 def fuse_stack(task: StackTask) -> StackRecord:
@@ -133,6 +138,8 @@ def fuse_stack(task: StackTask) -> StackRecord:
         record = _fuse(task, record)
     except AllfocusError as error:
         record = replace(record, error=_one_line(str(error)))
+    except MemoryError:
+        record = replace(record, error="there is not enough memory; use fewer workers, or smaller frames")
     except Exception as error:
         record = replace(record, error=_one_line(f"unexpected {type(error).__name__}: {error}"))
     return replace(
@@ -159,23 +166,28 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
     states = frame_states(frames, Path(task.root))
     _require_frames(frames, states, record.worker)
     key = content_key(frames, states)
-    for path in (task.target, task.thumbnail, task.lost_thumbnail):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    result = fuse_files(frames, task.target, overwrite=True, **_options(task))
-    if frame_states(frames, Path(task.root)) != states:
-        raise InputError("its frames changed while they were fused; run the batch again")
+    for path in (task.target, task.thumbnail):
+        _make_folder(path.parent)
+    written: dict[Path, FileState] = {}
+
+    def require_unchanged() -> None:
+        if frame_states(frames, Path(task.root)) != states:
+            raise InputError("its frames changed while they were fused; run the batch again")
+
+    with replacing_only(_own_results(task, written, require_unchanged)):
+        result = fuse_files(frames, task.target, overwrite=True, **_options(task))
+        _write_thumbnail(result.image, task.thumbnail)
+        if result.worst_place is not None:
+            _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
     height, width = result.image.shape[:2]
-    _write_thumbnail(result.image, task.thumbnail)
-    task.lost_thumbnail.unlink(missing_ok=True)
-    if result.worst_place is not None:
-        _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
     lost = result.lost_detail
     return replace(
         record,
         status=FUSED,
         inputs=states,
         input_key=key,
-        output_state=file_state(task.target),
+        output_state=written[task.target],
+        files=tuple((path.relative_to(task.folder).as_posix(), *state) for path, state in written.items()),
         width=int(width),
         height=int(height),
         left_out=len(result.left_out),
@@ -183,6 +195,34 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
         lost_flag=lost is not None and lost.is_worth_a_warning,
         notices=tuple(_one_line(sentence) for sentence in result.notices),
     )
+
+
+def _own_results(task: StackTask, written: dict[Path, FileState], check: Callable[[], None]) -> OwnResults:
+    """What may be replaced; what is written goes into the dictionary and into the receipt of the stack.
+
+    The check comes just before files get their names, and may still prevent it.
+    """
+    folder = Path(task.folder)
+
+    def known(path: Path) -> set[FileState]:
+        name = path.relative_to(folder).as_posix()
+        # The receipt too, because this may be the second try.
+        sources = (from_states(task.replaceable or ()), files_of(folder, task.name, None))
+        return {state for files in sources for state in files.get(name, ())}
+
+    def announce(states: dict[Path, FileState]) -> None:
+        check()
+        written.update(states)
+        write_receipt(folder, task.name, written)
+
+    return OwnResults(None if task.replaceable is None else known, announce)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
 
 
 def _options(task: StackTask) -> dict[str, Any]:
@@ -207,6 +247,8 @@ def _options(task: StackTask) -> dict[str, Any]:
 
 def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> None:
     for frame, (_, size, _) in zip(frames, states, strict=True):
+        if size < 0 and os.path.lexists(frame):
+            raise InputError(f"{frame}: cannot be read; it is a link that leads nowhere, or to itself")
         if size < 0:
             raise InputError(
                 f"{frame}: not found by the worker {worker}; frames must lie on a file system that every worker sees "

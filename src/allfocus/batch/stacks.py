@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import InputError
+from allfocus.images.files import open_plain
 from allfocus.images.reading import SUFFIXES, natural_order
 
 Answer = TypeVar("Answer")
@@ -79,21 +81,27 @@ def find_stacks(
     if by not in GROUPINGS:
         raise InputError(f"stacks cannot be found by {by!r}; valid are {', '.join(GROUPINGS)}")
     stacks: list[Stack] = []
-    for place, pictures in _walk(root, None if skip is None else Path(skip).absolute()):
+
+    def note(error: OSError) -> None:
+        """A folder that cannot be listed is a stack that says so: one of them must not end a batch."""
+        place = Path(os.fsdecode(error.filename or root))
+        problem = f"{place}: cannot be listed ({error.strerror}); check its permissions"
+        if place == root:
+            raise InputError(problem) from error
+        stacks.append(Stack(place.relative_to(root).as_posix(), (place,), problem))
+
+    for place, pictures in _walk(root, None if skip is None else Path(skip).absolute(), note):
         for alike in _by_ending(pictures) if by in ("time", "number") else [pictures]:
             stacks += GROUPINGS[by](alike, place, gap, size)
     return _check_names(stacks)
 
 
-def _walk(root: Path, skip: Path | None) -> Iterator[tuple[str, list[Path]]]:
+def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Iterator[tuple[str, list[Path]]]:
     """Each folder that holds pictures, as the name below the root ("" for the root itself), with its pictures."""
     hidden = None if skip is None else skip.resolve()
     real = root.resolve()
 
-    def stop(error: OSError) -> None:
-        raise InputError(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions") from error
-
-    for place, folders, files in os.walk(root, onerror=stop):
+    for place, folders, files in os.walk(root, onerror=note):
         here = Path(place)
         # In place, because that is how os.walk is told where not to go.
         folders[:] = sorted(
@@ -199,8 +207,9 @@ GROUPINGS: dict[str, Callable[[list[Path], str, float, int | None], list[Stack]]
 
 def _read_manifest(manifest: Path, root: Path) -> list[Stack]:
     frames: dict[str, list[Path]] = {}
+    problems: dict[str, str] = {}
     try:
-        with manifest.open(newline="", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(open_plain(manifest), newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             missing = {"stack", "frame"} - set(reader.fieldnames or ())
             if missing:
@@ -217,12 +226,15 @@ def _read_manifest(manifest: Path, root: Path) -> list[Stack]:
                         f"{manifest}: line {reader.line_num}: the stack {name!r} cannot name a file below the output; "
                         "use plain words, with / between folders"
                     )
+                if "\x00" in name + frame:
+                    name, frame = (text.replace("\x00", "\\x00") for text in (name, frame))
+                    problems[name] = (
+                        f"line {reader.line_num} of {manifest.name} holds a zero byte, which no file name can"
+                    )
                 frames.setdefault(name, []).append(root / frame)
-    except FileNotFoundError as error:
-        raise InputError(f"{manifest}: no such file; check the name") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{manifest}: cannot be read as CSV ({error}); save it as UTF-8 text") from error
-    return [Stack(name, tuple(paths)) for name, paths in frames.items()]
+    return [Stack(name, tuple(paths), problems.get(name, "")) for name, paths in frames.items()]
 
 
 def _check_names(stacks: Iterable[Stack]) -> list[Stack]:

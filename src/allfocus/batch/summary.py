@@ -3,11 +3,12 @@
 import base64
 import csv
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from allfocus.batch.own_files import lost_thumbnail_path, thumbnail_path
 from allfocus.batch.records import FUSED, StackRecord
-from allfocus.batch.stack_task import lost_thumbnail_path, thumbnail_path
 from allfocus.images.writing import replace_file
 
 SUMMARY_NAME = "summary.csv"
@@ -47,13 +48,18 @@ def write_summary(folder: Path, rows: Sequence[StackRecord]) -> Path:
         values["lost_flag"] = "yes" if row.lost_flag else ""
         writer.writerow([_plain(values[column]) for column in COLUMNS])
     path = folder / SUMMARY_NAME
-    _write_if_changed(path, text.getvalue().encode())
+    _write_if_changed(path, text.getvalue().encode("utf-8", "backslashreplace"))
     return path
 
 
 def _plain(value: object) -> object:
     """A cell that a spreadsheet does not take for a formula, whatever files are called."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+    if not isinstance(value, str):
+        return value
+    # Spreadsheets pass over blanks and control characters before they look for a formula.
+    begins = value.lstrip("".join(map(chr, range(33))) + "\x7f\xa0\ufeff")[:1]
+    dangerous = begins in ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20") or value[:1] in ("\t", "\r")
+    return f"'{value}" if begins and dangerous else value
 
 
 def write_contact_sheet(folder: Path, rows: Sequence[StackRecord], *, title: str) -> Path:
@@ -82,7 +88,7 @@ def write_contact_sheet(folder: Path, rows: Sequence[StackRecord], *, title: str
         styles=[STYLE],
     )
     path = folder / SHEET_NAME
-    _write_if_changed(path, page.encode())
+    _write_if_changed(path, page.encode("utf-8", "backslashreplace"))
     return path
 
 
@@ -98,7 +104,7 @@ def _card(folder: Path, row: StackRecord) -> str:
     left_out = f", {row.left_out} left out" if row.left_out else ""
     return (
         f'<figure><button class="frame" type="button" data-label="{name}">{picture}</button>'
-        f'<figcaption><a href="{escape(quote(row.output))}">{name}</a><br>'
+        f'<figcaption><a href="{escape(quote(os.fsencode(row.output)))}">{name}</a><br>'
         f'<span class="quiet">{size}{left_out}</span>{_lost(folder, row)}</figcaption></figure>'
     )
 

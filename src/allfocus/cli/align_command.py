@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allfocus.cli.printing import json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import echo, json_option, overwrite_option, print_json, print_notice, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ def align(
             frames, job, max_pixels=MAX_PIXELS if max_pixels is None else max_pixels, skip_bad=skip_bad
         )
         targets = output_paths(sources, output)
-        with made_folder(output), StagedFiles(overwrite=overwrite) as files:
+        with made_folder(output), StagedFiles(overwrite=overwrite, inputs=sources.files) as files:
             check_targets(targets, sources, output, overwrite=overwrite)
             alignment = estimate_stack(
                 lambda index: whole_pixels(sources.read(index)),
@@ -78,17 +78,18 @@ def align(
             written = write_aligned(alignment, sources, targets, files, crop=not keep_size, progress=progress)
             content = describe(alignment, sources, targets, crop=not keep_size, left_out=job.left_out)
             files.add(output / "transforms.json", (json.dumps(content, indent=2) + "\n").encode())
+            sources.require_unchanged()
     for sentence in alignment.warnings:
         print_notice(sentence)
     if as_json:
         print_json({"folder": output, **content})
         return
     if not alignment.measured:
-        click.echo(f"{output}: {written} frames, not aligned")
+        echo(f"{output}: {written} frames, not aligned")
     elif alignment.registered:
-        click.echo(f"{output}: {written} frames are registered already (no motion could be measured)")
+        echo(f"{output}: {written} frames are registered already (no motion could be measured)")
     else:
-        click.echo(f"{output}: {written} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
+        echo(f"{output}: {written} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
 
 
 def open_frames(frames: "Sequence[Path]", job: "Job", *, max_pixels: int, skip_bad: bool) -> "StackReader":
@@ -99,7 +100,8 @@ def open_frames(frames: "Sequence[Path]", job: "Job", *, max_pixels: int, skip_b
         return open_stack(frames, max_pixels=max_pixels)
     sources = open_stack(frames, max_pixels=max_pixels, on_bad_frame=job.leave_out)
     whole = job.check_readable(sources)
-    return StackReader([sources.frames[index] for index in whole], max_pixels=max_pixels)
+    kept = [sources.frames[index] for index in whole]
+    return StackReader(kept, max_pixels=max_pixels, files=sources.files)
 
 
 def output_paths(sources: "StackReader", folder: Path) -> list[Path]:
@@ -118,15 +120,13 @@ def output_paths(sources: "StackReader", folder: Path) -> list[Path]:
 def check_targets(targets: "Sequence[Path]", sources: "StackReader", folder: Path, *, overwrite: bool) -> None:
     """Raise an error when a frame could not be written into the folder or would replace its source."""
     from allfocus.errors import InputError
+    from allfocus.images.protection import InputFiles
     from allfocus.images.writing import check_output
 
     if len(set(targets)) < len(targets):
         twice = next(path for path in targets if targets.count(path) > 1)
         raise InputError(f"two frames are called {twice.name}; rename one of them")
-    originals = {source.path.resolve() for source in sources.frames}
-    for target in targets:
-        if target.resolve() in originals:
-            raise InputError(f"{target}: is a frame of the stack and will not be replaced; choose another folder")
+    InputFiles(sources.files).refuse([*targets, folder / "transforms.json"])
     for target in targets:
         check_output(target, overwrite=overwrite)
     check_output(folder / "transforms.json", overwrite=overwrite, picture=False)

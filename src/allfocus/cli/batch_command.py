@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
-from allfocus.cli.printing import device_option, json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import (
+    device_option,
+    echo,
+    json_option,
+    overwrite_option,
+    print_json,
+    print_notice,
+    printable,
+    progress_bar,
+)
 from allfocus.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +30,17 @@ if TYPE_CHECKING:
 
 ONLY_FOR_STACKS = (
     *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "method", "align", "skip_bad"),
-    *("crop", "linear_light", "unveil", "depth_maps", "confidence_maps", "decision_maps", "check_maps", "bit_depth", "quality"),
+    *(
+        "crop",
+        "linear_light",
+        "unveil",
+        "depth_maps",
+        "confidence_maps",
+        "decision_maps",
+        "check_maps",
+        "bit_depth",
+        "quality",
+    ),
     *("max_pixels", "dry_run"),
 )
 """Options that say nothing about planes; given with them, they are a mistake."""
@@ -96,7 +115,9 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option(
     "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
 )
-@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]")
+@click.option(
+    "--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]"
+)
 @click.option("--depth-maps", is_flag=True, help="Also write NAME_depth.png for each stack.")
 @click.option("--confidence-maps", is_flag=True, help="Also write NAME_confidence.png for each stack.")
 @click.option("--decision-maps", is_flag=True, help="Also write NAME_decision.png for each stack.")
@@ -106,6 +127,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option("--quality", type=click.IntRange(1, 100), default=95, show_default=True, help="Of JPEG and WebP.")
 @click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
+@click.option("--fill-missing", is_flag=True, help="Take chunks that an OME-Zarr lacks as empty, not as lost.")
 @click.option("--channel", type=click.IntRange(min=0), help="The one to take of planes with several (OME-Zarr).")
 @device_option
 @overwrite_option
@@ -127,6 +149,7 @@ def batch(
     stop_after: float | None,
     ending: str | None,
     channel: int | None,
+    fill_missing: bool,
     overwrite: bool,
     as_json: bool,
     **settings: Any,
@@ -143,10 +166,12 @@ def batch(
     if output.suffix in (".zarr", ".tif", ".tiff"):
         options = {"channel": channel, "scheduler": scheduler, "workers": workers, "memory_limit": memory_limit}
         chosen = {"prefer": settings["prefer"], "device": settings["device"], "overwrite": overwrite}
+        options["fill_missing"] = fill_missing
         _fuse_planes(folder, output, as_json=as_json, patience=patience, **options, **chosen)
         return
-    if channel is not None:
-        raise click.UsageError("--channel is for planes: give an output that ends in .zarr or .tif")
+    if channel is not None or fill_missing:
+        option = "--channel" if channel is not None else "--fill-missing"
+        raise click.UsageError(f"{option} is for planes: give an output that ends in .zarr or .tif")
     with ending_at_once():
         from allfocus.batch.running import fuse_stacks
         from allfocus.batch.stack_task import FuseSettings
@@ -218,7 +243,7 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
         print_json({**vars(result), "size": list(result.size)})
         return
     height, width = result.size
-    click.echo(
+    echo(
         f"{result.output}: {width}x{height}, {result.planes} planes, {result.levels} levels, "
         f"{result.peak_memory / 1e9:.1f} GB at most in a worker, {result.seconds:.0f} s"
     )
@@ -232,9 +257,9 @@ def _print_stacks(stacks: list[Any], folder: Path, *, as_json: bool) -> None:
     for stack in stacks:
         names = [path.name for path in stack.frames]
         shown = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
-        click.echo(f"{stack.name}: {len(names)} files, {shown}" + (f" ({stack.problem})" if stack.problem else ""))
+        echo(f"{stack.name}: {len(names)} files, {shown}" + (f" ({stack.problem})" if stack.problem else ""))
     frames = sum(len(stack.frames) for stack in stacks)
-    click.echo(f"{len(stacks)} stacks, {frames} files; nothing was fused")
+    echo(f"{len(stacks)} stacks, {frames} files; nothing was fused")
 
 
 def _print_result(result: "BatchResult", *, as_json: bool) -> None:
@@ -245,7 +270,7 @@ def _print_result(result: "BatchResult", *, as_json: bool) -> None:
         return
     flagged = sum(row.lost_flag for row in result.rows)
     lost = f", {flagged} with detail lost" if flagged else ""
-    click.echo(
+    echo(
         f"{result.output}: {len(result.fused)} fused, {len(result.unchanged)} unchanged, {len(result.failed)} failed"
         f"{lost}; see contact_sheet.html"
     )
@@ -309,7 +334,7 @@ def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
     lost = f", scheduler found again {state.restarts} times" if state.restarts else ""
     caption = f"{state.workers} workers{lost}; dashboard: {state.dashboard}" if state.dashboard else None
     if state.trouble:
-        caption = f"cannot look for stacks just now: {state.trouble}"
+        caption = f"cannot look for stacks just now: {printable(state.trouble)}"
     table = Table(box=box.SIMPLE_HEAD, title=title, caption=caption, title_justify="left", caption_justify="left")
     for column in ("stack", "size", "frames", "seconds", "worker", ""):
         table.add_column(column, no_wrap=column != "", overflow="ellipsis")
@@ -317,5 +342,5 @@ def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
         size = f"{row.width}x{row.height}" if row.width else ""
         told = row.error or "fused"
         cells = (row.stack, size, str(len(row.inputs)), f"{row.seconds:.1f}", row.worker, told)
-        table.add_row(*map(Text, cells))  # as it is: a file name is no markup
+        table.add_row(*(Text(printable(cell)) for cell in cells))  # as it is: a file name is no markup
     return table

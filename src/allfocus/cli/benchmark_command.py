@@ -1,11 +1,12 @@
 """``allfocus benchmark``: what fusing costs, beside the programs people use today."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from allfocus.cli.printing import json_option, print_json, print_notice, print_table, progress_bar
+from allfocus.cli.printing import echo, json_option, print_json, print_notice, print_table, progress_bar
 
 if TYPE_CHECKING:
     from allfocus.benchmarking.measuring import BenchmarkResult
@@ -57,7 +58,7 @@ def benchmark(
     # Other programs run in folders of their own, where a relative path leads elsewhere.
     kept = (cache or output / "inputs").absolute()
     if scaling:
-        _make_folder(output)
+        _make_folder(output, "scaling")
         return _measure_growth(output, kept, quick=quick, as_json=as_json)
     from allfocus.benchmarking.inputs import choose_recipes
     from allfocus.benchmarking.measuring import run_benchmark
@@ -69,7 +70,7 @@ def benchmark(
         require_method(method)
     recipes = choose_recipes(_split(sets), quick=quick)
     found, missing = find_peer_modes(_split(peers))
-    _make_folder(output)
+    _make_folder(output, "benchmark")
     for mode, reason in missing.items():
         print_notice(f"skipped {mode}: {reason}")
     with progress_bar() as progress:
@@ -93,9 +94,20 @@ def _split(names: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip()) if names else ()
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, name: str) -> None:
+    """Make the folder for the results; what has the same names there and is not ours is not replaced."""
+    import json
+
     from allfocus.errors import OutputError
 
+    present = [path for path in (folder / f"{name}.json", folder / f"{name}.svg") if os.path.lexists(path)]
+    if present:
+        try:
+            document = json.loads((folder / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            document = None
+        if not isinstance(document, dict) or "finished" not in document:
+            raise OutputError(f"{present[0]}: exists and was not made by allfocus benchmark; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -130,16 +142,16 @@ def _report(result: "BenchmarkResult", output: Path, *, as_json: bool) -> None:
     for recipe in result.recipes:
         here = [row for row in rows if row.set == recipe.name]
         if here:
-            click.echo(f"{recipe.name}: {recipe.summary}")
-            click.echo(text_table(TABLE_COLUMNS, [table_row(row) for row in here]))
+            echo(f"{recipe.name}: {recipe.summary}")
+            echo(text_table(TABLE_COLUMNS, [table_row(row) for row in here]), lines=True)
             for row in here:
                 if row.steps:
                     steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in row.steps.items())
-                    click.echo(f"  {row.mode}, wall seconds by step: {steps}")
+                    echo(f"  {row.mode}, wall seconds by step: {steps}")
     for goal in goals:
         limit = f"{'at most' if goal.at_most else 'at least'} {goal.limit:g}"
-        click.echo(f"{'met   ' if goal.met else 'MISSED'}  {goal.text}: {goal.value:.2f} ({limit})")
-    click.echo(f"{output}: benchmark.json, benchmark.svg")
+        echo(f"{'met   ' if goal.met else 'MISSED'}  {goal.text}: {goal.value:.2f} ({limit})")
+    echo(f"{output}: benchmark.json, benchmark.svg")
 
 
 def _measure_growth(output: Path, cache: Path, *, quick: bool, as_json: bool) -> int:
@@ -170,8 +182,8 @@ def _measure_growth(output: Path, cache: Path, *, quick: bool, as_json: bool) ->
             numbers=True,
         )
         for name, value in result.growth().items():
-            click.echo(f"exponent of {name.replace('_', ' ')}: {value:.2f} (1 is proportional, 0 is no growth)")
-        click.echo(f"{output}: scaling.json, scaling.svg")
+            echo(f"exponent of {name.replace('_', ' ')}: {value:.2f} (1 is proportional, 0 is no growth)")
+        echo(f"{output}: scaling.json, scaling.svg")
     return 0 if result.finished else INTERRUPTED
 
 
@@ -201,7 +213,7 @@ def _print_operations(*, as_json: bool) -> int:
         ],
         numbers=True,
     )
-    click.echo(
+    echo(
         f"{cost.per_pixel_and_source / 1000:.1f} kFLOP per pixel and source over all levels ({cost.sources} frames of "
         f"{cost.width}x{cost.height} at {cost.levels} levels); at most {LARGEST_COST / 1000:g} allowed"
     )

@@ -8,6 +8,7 @@ import click
 
 from allfocus.cli.printing import (
     device_option,
+    echo,
     json_option,
     overwrite_option,
     print_json,
@@ -91,9 +92,9 @@ def demo(output: Path, scene_name: str, method: str, device: str, overwrite: boo
         print_json(_as_dictionary(scores, output, method))
     else:
         _print_scores(scores, method)
-        click.echo(f"frames          {output / 'frames'}")
+        echo(f"frames          {output / 'frames'}")
         for name in written:
-            click.echo(f"{Path(name).stem.replace('_', ' '):<15} {output / name}")
+            echo(f"{Path(name).stem.replace('_', ' '):<15} {output / name}")
     if not scores.gain >= SMALLEST_GAIN:
         raise AllfocusError(
             f"the fused picture is only {scores.gain:.2f} dB above the best single frame where {SMALLEST_GAIN:g} dB or "
@@ -168,4 +169,4 @@ def _print_scores(scores: DemoScores, method: str) -> None:
     rows = [[f"frame {number}", f"{psnr:.2f}", f"{ssim:.4f}"] for number, (psnr, ssim) in enumerate(scores.frames)]
     rows.append([f"fused ({method})", f"{scores.fused[0]:.2f}", f"{scores.fused[1]:.4f}"])
     print_table(["against the truth", "PSNR dB", "SSIM"], rows, numbers=True)
-    click.echo(f"{scores.gain:+.2f} dB over the best single frame (frame {scores.best_frame})\n")
+    echo(f"{scores.gain:+.2f} dB over the best single frame (frame {scores.best_frame})\n", lines=True)

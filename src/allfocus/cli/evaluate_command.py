@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from allfocus.cli.printing import device_option, json_option, print_json, print_notice, progress_bar, protocol_option
+from allfocus.cli.printing import (
+    device_option,
+    echo,
+    json_option,
+    print_json,
+    print_notice,
+    progress_bar,
+    protocol_option,
+)
 from allfocus.errors import AllfocusError
 
 if TYPE_CHECKING:
@@ -160,10 +168,10 @@ def _print_summaries(result: "EvaluationResult") -> None:
             ]
             rank = "-" if row.mean_rank is None else f"{row.mean_rank:.2f}"
             rows.append([row.method, *values, rank, "-" if row.seconds is None else f"{row.seconds:.2f}"])
-        click.echo(f"{summary.dataset}: {count_of_pictures(summary)}, protocol {describe_scoring(result)}")
+        echo(f"{summary.dataset}: {count_of_pictures(summary)}, protocol {describe_scoring(result)}")
         _print_aligned(["method", *summary.metrics, "mean rank", "s/picture"], rows)
         for metric, found in summary.comparisons.items():
-            click.echo(
+            echo(
                 f"  {metric}: {found.first} against {found.rival}: better on {found.wins}, worse on {found.losses}, "
                 f"p = {format_p_value(found.test.p_value)}".replace("p = <", "p <")
             )
@@ -174,4 +182,4 @@ def _print_aligned(header: list[str], rows: list[list[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for row in [header, ["-" * width for width in widths], *rows]:
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        click.echo("  " + "  ".join(cells))
+        echo("  " + "  ".join(cells))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from allfocus.cli.printing import json_option, overwrite_option, print_json
+from allfocus.cli.printing import echo, json_option, overwrite_option, print_json
 
 
 @click.command(short_help="Export trained weights to ONNX.")
@@ -23,7 +23,7 @@ def export(run: Path, output: Path, overwrite: bool, as_json: bool) -> None:
         content = {"output": output, "largest_difference": report.largest_difference, "opset": report.opset}
         print_json({**content, "parameters": report.parameters})
     else:
-        click.echo(
+        echo(
             f"{output}: {report.parameters} parameters, opset {report.opset}, "
             f"largest difference from torch {report.largest_difference:.1e}"
         )

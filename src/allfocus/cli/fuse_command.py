@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from allfocus.cli.interruption import ending_at_once
-from allfocus.cli.printing import device_option, json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import (
+    device_option,
+    echo,
+    json_option,
+    overwrite_option,
+    print_json,
+    print_notice,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
     from allfocus.pipeline import StackFusion
@@ -56,7 +64,9 @@ def _file_option(name: str, description: str) -> Callable[[Function], Function]:
 @click.option(
     "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
 )
-@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]")
+@click.option(
+    "--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]"
+)
 @_file_option("--depth-map", "Also write the depth: 16-bit grey, near is black; and beside it a preview in colours.")
 @_file_option("--confidence-map", "Also write how sure the depth is: a guess is black.")
 @_file_option("--check-map", "Also write the result in grey with a warm colour where detail of some frame is lost.")
@@ -109,10 +119,10 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
         print_json(_describe(result, seconds))
         return
     height, width = result.image.shape[:2]
-    click.echo(f"{target}: {width}x{height}, {len(result.frames)} frames, {options['method']}, {seconds:.1f} s")
+    echo(f"{target}: {width}x{height}, {len(result.frames)} frames, {options['method']}, {seconds:.1f} s")
     for path in [*result.outputs.values(), *result.slabs]:
         if path != target:
-            click.echo(path)
+            echo(path)
 
 
 def _where_to_see(sentence: str, result: "StackFusion") -> str:
@@ -177,10 +187,10 @@ def _plan(frames: tuple[Path, ...], target: Path, *, as_json: bool, **options: A
         )
         return
     for name in reader.names:
-        click.echo(name)
-    click.echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {target} ({options['method']})")
+        echo(name)
+    echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {target} ({options['method']})")
     for path in outputs[1:]:
-        click.echo(path)
+        echo(path)
 
 
 def default_output(first: Path) -> Path:

@@ -23,6 +23,7 @@ from allfocus.cli.fuse_command import fuse
 from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
+from allfocus.cli.printing import echo
 from allfocus.cli.scene_command import scene
 from allfocus.cli.score_command import score
 from allfocus.cli.serve_command import serve
@@ -64,6 +65,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail("interrupted", INTERRUPTED)
     except AllfocusError as error:
         return _fail(str(error), error.exit_code)
+    except MemoryError:
+        return _fail("there is not enough memory; close other programs, or use fewer or smaller frames", 1)
     except Exception as error:
         if _came_from_interrupt(error):
             return _fail("interrupted", INTERRUPTED)
@@ -74,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fail(message: str, exit_code: int) -> int:
-    click.echo("allfocus: " + " ".join(message.split()), err=True)
+    echo("allfocus: " + " ".join(message.split()), err=True)
     return exit_code
 
 

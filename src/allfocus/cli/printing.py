@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,9 +28,46 @@ protocol_option = click.option(
 )
 
 
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""Control characters, those that turn the reading direction or break lines, and bytes of a name that are no letters."""
+
+
+def printable(text: str) -> str:
+    r"""A text, such as a message with a file name in it, that a terminal shows and does not obey.
+
+    Example:
+        >>> printable("a\x1b[31mb"), printable("caf\udce9.png")
+        ('a\\x1b[31mb', 'caf\\xe9.png')
+    """
+    return UNPRINTABLE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # how Python hands on a byte of a name that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def echo(message: object, *, err: bool = False, lines: bool = False) -> None:
+    """Print a message on stdout or stderr, with nothing in it that a terminal would obey.
+
+    Args:
+        message: What to print.
+        err: On stderr.
+        lines: It has several lines; otherwise a line break is part of some name, and shown as such.
+    """
+    text = str(message)
+    shown = "\n".join(map(printable, text.split("\n"))) if lines else printable(text)
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    click.echo(shown.encode(encoding, "backslashreplace").decode(encoding), err=err)
+
+
 def print_json(content: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; infinity, which JSON lacks, becomes the text "inf", not a number null."""
-    click.echo(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    # What a terminal would take for a command is as good when it is escaped, and stays the same text for a program.
+    echo(UNPRINTABLE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text), lines=True)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False) -> None:
@@ -41,7 +80,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, number
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if numbers and index else "left", no_wrap=index == 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     Console(soft_wrap=False, highlight=False).print(table)
 
 
@@ -56,7 +95,7 @@ def print_entries(entries: Mapping[str, Mapping[str, str]]) -> None:
 
     width = max(40, min(shutil.get_terminal_size().columns, 100))
     for name, facts in entries.items():
-        click.echo(name)
+        echo(name)
         indent = 4 + max(len(label) for label in facts)
         for label, text in facts.items():
             begin = f"  {label}".ljust(indent)
@@ -68,12 +107,12 @@ def print_entries(entries: Mapping[str, Mapping[str, str]]) -> None:
                 break_long_words=False,
                 break_on_hyphens=False,
             ):
-                click.echo(line)
+                echo(line)
 
 
 def print_notice(message: str) -> None:
     """Print one line on stderr."""
-    click.echo(message, err=True)
+    echo(message, err=True)
 
 
 @contextmanager
@@ -107,4 +146,6 @@ def _plain(value: Any) -> Any:
         if math.isnan(value):
             return None
         return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
-    return value if isinstance(value, str | int | bool | None) else str(value)
+    if value is None or isinstance(value, int):
+        return value
+    return re.sub("[\ud800-\udfff]", _escape, str(value))  # JSON has no place for bytes that are no letters

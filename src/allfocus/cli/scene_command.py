@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from allfocus.cli.printing import json_option, overwrite_option, print_json
+from allfocus.cli.printing import echo, json_option, overwrite_option, print_json
 
 
 def parse_size(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
@@ -70,4 +70,4 @@ def scene(
     if as_json:
         print_json(describe_scene(rendered) | {"folder": output})
     else:
-        click.echo(f"{output}: {len(rendered.frames)} frames of {name!r} in frames/, truth.png, depth.png, scene.json")
+        echo(f"{output}: {len(rendered.frames)} frames of {name!r} in frames/, truth.png, depth.png, scene.json")

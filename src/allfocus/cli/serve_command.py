@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from allfocus.cli.printing import device_option
+from allfocus.cli.printing import device_option, echo
 from allfocus.errors import MissingDependencyError
 
 
@@ -57,7 +57,7 @@ def serve(no_browser: bool, **options: Any) -> None:
     settings = _read_settings(options)
 
     def ready(address: str) -> None:
-        click.echo(f"the studio is at {address} (jobs in {settings.work}; Ctrl-C stops it)", err=True)
+        echo(f"the studio is at {address} (jobs in {settings.work}; Ctrl-C stops it)", err=True)
         if not no_browser:
             import webbrowser
 

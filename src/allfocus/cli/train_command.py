@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allfocus.cli.printing import device_option
+from allfocus.cli.printing import device_option, echo
 
 if TYPE_CHECKING:
     from allfocus.training.train import TrainingProgress
@@ -45,17 +45,17 @@ def train(
         start=start,
     )
     if os.environ.get("RANK", "0") == "0":  # torchrun starts this command once for each process
-        click.echo(str(weights))
+        echo(str(weights))
 
 
 def show_training(progress: "TrainingProgress") -> None:
     """Print how far a run is, as one line on stderr."""
     if progress.message:
-        click.echo(f"{progress.iteration}/{progress.iterations}  {progress.message}", err=True)
+        echo(f"{progress.iteration}/{progress.iterations}  {progress.message}", err=True)
         return
     hours, seconds = divmod(int(progress.seconds_left), 3600)
     left = f"{hours}:{seconds // 60:02d}:{seconds % 60:02d}"
-    click.echo(
+    echo(
         f"{progress.iteration}/{progress.iterations}  loss {progress.loss:.5f}  "
         f"{progress.images_per_second:.1f} images/s  {left} left",
         err=True,

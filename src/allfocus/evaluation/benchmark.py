@@ -33,6 +33,9 @@ Progress = Callable[[str, int, int], None]
 RunCells = Callable[[Sequence[CellTask]], Iterable[tuple[int, Cell]]]
 """Gives the number of each task with its cell, as they are finished."""
 
+MARKER = Path("fused", "allfocus-evaluation.json")
+"""By which the folder of an evaluation is known: no other is written into."""
+
 
 @dataclass(frozen=True)
 class EvaluationResult:
@@ -228,13 +231,26 @@ def _check_metrics(
 def _prepare_output(output: Path) -> Path:
     if output.exists() and not output.is_dir():
         raise OutputError(f"{output}: is a file; name a folder for the results")
-    if output.is_dir() and any(output.iterdir()) and not (output / "fused").is_dir():
+    if output.is_dir() and any(output.iterdir()) and not _is_evaluation(output):
         raise OutputError(f"{output}: holds something else than an evaluation; name a new or an empty folder")
     try:
         (output / "fused").mkdir(parents=True, exist_ok=True)
+        if not (output / MARKER).exists():
+            replace_file(output / MARKER, b'{"made by": "allfocus evaluate"}\n')
     except OSError as error:
         raise OutputError(f"{output}: cannot be made ({error.strerror}); choose another folder") from error
     return output
+
+
+def _is_evaluation(output: Path) -> bool:
+    """Whether a folder is one of ours: by its marker or, of version 0.1, by its results."""
+    if (output / MARKER).is_file():
+        return True
+    try:
+        document = json.loads((output / "results.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return (output / "fused").is_dir() and isinstance(document, dict) and {"rows", "summary"} <= set(document)
 
 
 def _list_tasks(

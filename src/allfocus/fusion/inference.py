@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.fusion.network_checks import read_network, require_finite
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -106,10 +107,10 @@ def run_level(
         found = _run_torch(inputs)
     else:
         found = _session(device, threads, weights, whole=above is None).run(None, inputs)
-    output = LevelOutput(*(np.asarray(part, np.float32) for part in found))
-    if not all(np.isfinite(part).all() for part in output):
-        raise InputError(f"{weights or 'ips'}: the network gives values that are no numbers; its weights are damaged")
-    return output
+    count, _, height, width = frames.shape
+    picture = (3, height, width)
+    shapes = ((count, height, width), (count, 5, height // 4, width // 4), picture, picture)
+    return LevelOutput(*(require_finite(part, shape, weights) for part, shape in zip(found, shapes, strict=True)))
 
 
 def _run_torch(inputs: dict[str, NDArray[np.float32]]) -> list[NDArray[np.float32]]:
@@ -169,12 +170,14 @@ def _session(device: str, threads: int, weights: str | None, *, whole: bool) -> 
     # Threads that wait for work sleep: spinning would cost processor time while other parts of the fusion run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        session = onnxruntime.InferenceSession(file.read_bytes(), options, providers=providers)
+        session = onnxruntime.InferenceSession(read_network(file), options, providers=providers)
         if whole and (graph := session.get_modelmeta().custom_metadata_map.get(WHOLE_KEY)):
             session = onnxruntime.InferenceSession(base64.b64decode(graph), options, providers=providers)
         names = [entry.name for entry in session.get_inputs()]
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    except InputError:
+        raise
     except Exception as error:  # onnxruntime has classes of its own for each thing that can be wrong with a file
         if weights is None:
             raise

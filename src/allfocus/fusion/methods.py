@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
-from allfocus.images.image import ImageStack
+from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.tiling import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, range_of_arrays
@@ -349,9 +349,9 @@ def _masks(
         return check_masks(valid, len(pictures), pictures[0].shape[:2])
     if isinstance(frames, FrameSpool):
         return frames.valid
-    if isinstance(frames, ImageStack) and any(image.valid is not None for image in frames):
+    if isinstance(frames, ImageStack) and any(image.alpha is not None for image in frames):
         whole = np.ones(pictures[0].shape[:2], bool)
-        return [whole if image.valid is None else image.valid for image in frames]
+        return [whole if image.alpha is None else shows_something(image.alpha) for image in frames]
     return None
 
 
@@ -369,7 +369,9 @@ def _prepare(
     if not given:
         raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
     if valid is None and isinstance(frames, ImageStack):
-        seen: Sequence[NDArray[np.bool_] | None] | None = [image.valid for image in frames]
+        seen: Sequence[NDArray[np.bool_] | None] | None = [
+            None if image.alpha is None else shows_something(image.alpha) for image in frames
+        ]
     else:
         seen = None if valid is None else [np.asarray(mask, bool) for mask in valid]
     values = range_of_arrays(given, seen)

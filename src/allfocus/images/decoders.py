@@ -8,6 +8,7 @@ the size in the header before it makes room for the pixels, and refuses a file t
 from typing import BinaryIO
 
 from allfocus.images.decoded import Format
+from allfocus.images.exif import FileSlices, require_modest
 from allfocus.images.heif_decoder import decode_heif, is_heif, read_heif_headers
 from allfocus.images.pillow_decoders import (
     decode_bmp,
@@ -48,5 +49,7 @@ def find_format(file: BinaryIO) -> Format | None:
     file.seek(0)
     head = file.read(16)
     found = next((candidate for candidate in FORMATS if candidate.matches(head)), None)
+    if found is TIFF or found is RAW:
+        require_modest(FileSlices(file))
     # Most cameras' RAW files are TIFF files whose first page is a small preview: fusing that would be a quiet loss.
     return RAW if found is TIFF and is_raw_tiff(file) else found

@@ -8,12 +8,18 @@ position keep their bytes but may lose their pointers when they pass into a TIFF
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from allfocus.errors import InputError
+
 DESCRIPTION = 0x010E
 ORIENTATION = 0x0112
+X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT = 0x011A, 0x011B, 0x0128
+SHORT, RATIONAL = 3, 5
+PLAIN_TAGS = {ORIENTATION: SHORT, X_RESOLUTION: RATIONAL, Y_RESOLUTION: RATIONAL, RESOLUTION_UNIT: SHORT}
+"""Entries that many programs read without asking what type they are, with the one they must have."""
 SOFTWARE = 0x0131
 SUB_PICTURES = 0x014A
 EXIF_DIRECTORY = 0x8769
@@ -61,6 +67,11 @@ BYTES_PER_VALUE = {
 ONLY_IN_BIG_FILES = (16, 17, 18)
 LARGEST_BLOCK = 16 * 2**20
 LARGEST_DIRECTORY = 65535
+MOST_ENTRIES = 400_000
+"""Of all directories of a file together: twenty thousand pages have no more."""
+MOST_DIRECTORIES = 20_100
+SPARE_BYTES = 2**16
+"""What the values of a directory may take beyond twice the file: small blocks may share some."""
 
 Entry = tuple[int, int, int, bytes]
 """(tag, type, count, value bytes in the byte order of the file)."""
@@ -234,17 +245,57 @@ def add_history(exif: bytes | None, *, software: str, history: str, width: int, 
     return exif[:4] + layout.position.pack(start) + exif[8:]
 
 
-def _append_directory(block: bytes, old: int | None, new: list[Entry], layout: Layout) -> tuple[bytes, int]:
+def without_malformed(exif: bytes) -> bytes:
+    r"""The block without entries about orientation and resolution that are of the wrong type: programs fail over them.
+
+    Example:
+        >>> block = build_block(Directory([(X_RESOLUTION, 2, 8, b"seventy\x00"), (SOFTWARE, 2, 5, b"mine\x00")]))
+        >>> [tag for tag, *_ in parse_block(without_malformed(block)).entries] == [SOFTWARE]
+        True
+    """
+    found = find_layout(exif)
+    if found is None or found[0].big:
+        return exif
+    layout, start = found
+    (number,) = layout.number.unpack(exif[start : start + 2].ljust(2, b"\x00"))
+    table = exif[start + 2 : start + 2 + 12 * number]
+    malformed = {
+        tag
+        for tag, kind, count, value in (
+            (*layout.head.unpack_from(table, at), table[at + 8 : at + 12]) for at in range(0, len(table) - 11, 12)
+        )
+        if tag in PLAIN_TAGS and not _is_plain(exif, kind, count, value, layout, PLAIN_TAGS[tag])
+    }
+    if not malformed:
+        return exif
+    exif, start = _append_directory(exif, start, [], layout, without=malformed)
+    return exif[:4] + layout.position.pack(start) + exif[8:]
+
+
+def _is_plain(exif: bytes, kind: int, count: int, value: bytes, layout: Layout, expected: int) -> bool:
+    if (kind, count) != (expected, 1):
+        return False
+    if kind != RATIONAL:
+        return True
+    (offset,) = layout.position.unpack(value)
+    parts = exif[offset : offset + 8]
+    return len(parts) == 8 and all(struct.unpack(layout.order + "II", parts))
+
+
+def _append_directory(
+    block: bytes, old: int | None, new: list[Entry], layout: Layout, *, without: Collection[int] = ()
+) -> tuple[bytes, int]:
     """The block with a copy of the directory at ``old`` appended, some entries new, and the position of the copy.
 
-    The other entries are copied with their pointers, so their values stay where they are.
+    The other entries are copied with their pointers, so their values stay where they are; some may be left out.
     """
     records: dict[int, bytes] = {}
     if old is not None and old + 2 <= len(block):
         (number,) = layout.number.unpack_from(block, old)
         table = block[old + 2 : old + 2 + 12 * number]
         for at in range(0, len(table) - 11, 12):
-            records[layout.head.unpack_from(table, at)[0]] = table[at : at + 12]
+            if layout.head.unpack_from(table, at)[0] not in without:
+                records[layout.head.unpack_from(table, at)[0]] = table[at : at + 12]
     for tag, kind, count, value in new:
         block += b"\x00" * (len(block) % 2)
         head = layout.head.pack(tag, kind, count)
@@ -292,6 +343,7 @@ def read_entries(data: Bytes, start: int, layout: Layout) -> list[Entry]:
     (number,) = layout.number.unpack(head)
     first = start + layout.number.size
     table = data[first : first + size * min(number, LARGEST_DIRECTORY)]
+    _require_modest_values(table, layout, len(data))
     found = []
     for at in range(0, len(table) - size + 1, size):
         tag, kind, count = layout.head.unpack_from(table, at)
@@ -305,6 +357,64 @@ def read_entries(data: Bytes, start: int, layout: Layout) -> list[Entry]:
             value = data[offset : offset + length]
         if len(value) == length:
             found.append((tag, kind, count, value))
+    return found
+
+
+def _require_modest_values(table: bytes, layout: Layout, length: int) -> None:
+    """Raise InputError when the entries of a directory hold more than the file does, by sharing the same bytes.
+
+    A file of a megabyte could fill the memory that way, before anybody knows how many pixels it has.
+    """
+    size, inline, total = layout.head.size + layout.position.size, layout.position.size, 0
+    for at in range(0, len(table) - size + 1, size):
+        _, kind, count = layout.head.unpack_from(table, at)
+        own = BYTES_PER_VALUE.get(kind, 0) * count
+        if inline < own <= length:
+            total += own
+    if total > 2 * length + SPARE_BYTES:
+        raise InputError(f"its entries hold {total} bytes, but it has {length}; the file is damaged or made to do harm")
+
+
+def require_modest(data: Bytes) -> None:
+    """Raise InputError when reading the directories of a file or block could take more memory or time than it is worth.
+
+    Nothing but the directories themselves is read for that.
+    """
+    found = find_layout(data)
+    if found is None:
+        return
+    layout, start = found
+    size = layout.head.size + layout.position.size
+    waiting, seen, entries = [start], set[int](), 0
+    while waiting:
+        start = waiting.pop()
+        if start in seen or not 8 <= start < len(data):
+            continue
+        seen.add(start)
+        head = data[start : start + layout.number.size]
+        number = min(layout.number.unpack(head)[0] if len(head) == layout.number.size else 0, LARGEST_DIRECTORY)
+        first = start + layout.number.size
+        table = data[first : first + size * number]
+        entries += len(table) // size
+        if entries > MOST_ENTRIES or len(seen) > MOST_DIRECTORIES:
+            raise InputError(
+                f"it has more than {MOST_ENTRIES} entries or {MOST_DIRECTORIES} directories; the file is damaged, or "
+                "made to do harm"
+            )
+        _require_modest_values(table, layout, len(data))
+        waiting += _pointers(table, layout)
+        following = data[first + size * number : first + size * number + layout.position.size]
+        if len(following) == layout.position.size:
+            waiting.append(layout.position.unpack(following)[0])
+
+
+def _pointers(table: bytes, layout: Layout) -> list[int]:
+    """Where the directories begin to which one entry each of a table points."""
+    size, found = layout.head.size + layout.position.size, []
+    for at in range(0, len(table) - size + 1, size):
+        tag, _, count = layout.head.unpack_from(table, at)
+        if tag in (*SUB_DIRECTORIES, INTEROPERABILITY, SUB_PICTURES) and count == 1:
+            found.append(layout.position.unpack_from(table, at + layout.head.size)[0])
     return found
 
 

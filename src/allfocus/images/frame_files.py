@@ -51,7 +51,8 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
 
 def _pictures_of_folder(folder: Path) -> list[Path]:
     try:
-        names = [entry.name for entry in os.scandir(folder) if entry.is_file() and not entry.name.startswith(".")]
+        # Everything that is no folder: a broken link or a pipe is an error when it is read, and not left out unsaid.
+        names = [entry.name for entry in os.scandir(folder) if not _is_folder(entry) and not entry.name.startswith(".")]
     except OSError as error:
         raise InputError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from error
     pictures = [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
@@ -60,8 +61,15 @@ def _pictures_of_folder(folder: Path) -> list[Path]:
     return sorted(pictures, key=lambda path: natural_order(path.name))
 
 
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
+
+
 def _matches_of_pattern(pattern: Path) -> list[Path]:
-    found = [path for path in map(Path, glob.glob(str(pattern))) if path.is_file()]
+    found = [path for path in map(Path, glob.glob(str(pattern))) if not os.path.isdir(path)]
     if not found:
         raise InputError(f"{pattern}: no file matches this pattern; check the name")
     return sorted(found, key=lambda path: (natural_order(str(path.parent)), natural_order(path.name)))

@@ -99,6 +99,22 @@ class Image:
         return file_name if self.page is None else f"{file_name} page {self.page + 1}"
 
 
+def shows_something(alpha: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Where a frame with this alpha has pixels, (H, W): where it is one half or more.
+
+    A frame that is less than half opaque everywhere is meant to be seen all the same: of that, what is half as opaque
+    as it gets anywhere, or more.
+
+    Example:
+        >>> shows_something(np.array([[0.0, 0.2, 0.5, 1.0]], np.float32))
+        array([[False, False,  True,  True]])
+        >>> shows_something(np.array([[0.0, 0.1, 0.3, 0.4]], np.float32))
+        array([[False, False,  True,  True]])
+    """
+    most = float(alpha.max()) if alpha.size else 0.0
+    return (alpha >= min(0.5, most / 2)) & (alpha > 0)
+
+
 class ImageStack(Sequence[Image]):
     """Two or more pictures of the same size, in the order of the stack.
 

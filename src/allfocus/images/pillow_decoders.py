@@ -1,9 +1,7 @@
 """JPEG, WebP and BMP files -> samples, through Pillow: it sees only formats that have 8 bits a channel."""
 
 import io
-import os
 import struct
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -11,9 +9,16 @@ import numpy as np
 from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import PREFIX, read_orientation
+from allfocus.images.exif_blocks import find_exif_block, walk_jpeg
+from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
+from allfocus.images.memory import require_room
+from allfocus.images.webp_chunks import walk_webp
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
+
+LONGEST_RUN = 256
+"""Bytes of the same value that packed pixels may hold in a row, beyond what a flat picture explains."""
 
 CHANNELS = {"1": 1, "L": 1, "LA": 1, "RGB": 3, "RGBA": 3, "P": 3, "PA": 3, "CMYK": 3}
 """Channels of the picture that each of Pillow's modes becomes, alpha not counted."""
@@ -26,7 +31,13 @@ def read_jpeg_headers(file: BinaryIO) -> list[Header]:
 
 def decode_jpeg(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     """The samples of a JPEG file; CMYK becomes RGB with a notice."""
-    return _decode_with_pillow(_open_jpeg(file), max_pixels)
+    picture = _open_jpeg(file)
+    require_pixels(*picture.size, max_pixels)
+    require_modest_scans(file, *picture.size)
+    decoded = _decode_with_pillow(_open_jpeg(file), max_pixels)
+    file.seek(0)
+    require_sound_jpeg(file.read())
+    return decoded
 
 
 def read_bmp_headers(file: BinaryIO) -> list[Header]:
@@ -42,13 +53,11 @@ def decode_bmp(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 def read_webp_headers(file: BinaryIO) -> list[Header]:
     """The header of a WebP file, read here because Pillow makes room for the pixels as soon as it opens one."""
     size: tuple[int, int] | None = None
-    orientation = 1
-    for kind, start, length in _walk_webp(file):
+    for kind, start, _ in walk_webp(file):
         file.seek(start)
         if kind in (b"VP8X", b"VP8L", b"VP8 ") and size is None:
             size = _webp_size(kind, file.read(10))
-        elif kind == b"EXIF":
-            orientation = read_orientation(file.read(length).removeprefix(PREFIX))
+    orientation = read_orientation(find_exif_block(file))
     if size is None:
         raise InputError("the WebP header is missing; the file is damaged")
     return [Header(*size, channels=3, bit_depth=8, orientation=orientation)]
@@ -60,8 +69,11 @@ def decode_webp(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 
     (header,) = read_webp_headers(file)
     require_pixels(header.width, header.height, max_pixels)
+    require_room(header.width, header.height, 4, 1)
     file.seek(0)
-    picture = WebPImageFile(io.BytesIO(file.read()))
+    data = file.read()
+    _require_lively(file, data, header)
+    picture = WebPImageFile(io.BytesIO(data))
     if picture.size != (header.width, header.height):
         raise InputError(f"its parts disagree on the size ({header.width}x{header.height}); the file is damaged")
     return _decode_with_pillow(picture, max_pixels)
@@ -70,9 +82,25 @@ def decode_webp(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 def _open_jpeg(file: BinaryIO) -> "ImageFile":
     from PIL.JpegImagePlugin import JpegImageFile
 
+    # Pillow reads EXIF for the resolution, without any limit of its own.
+    find_exif_block(file)
+    _require_eight_bits(file)
     # The plug-in class is used directly: Image.open would apply Pillow's own, process-wide pixel limit.
     file.seek(0)
     return JpegImageFile(file)
+
+
+def _require_eight_bits(file: BinaryIO) -> None:
+    """Raise InputError, in place of Pillow's odd one, for JPEG of 12 or 16 bits or without loss."""
+    for marker, body in walk_jpeg(file):
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC) and body:
+            if body[0] != 8:
+                raise InputError(
+                    f"it is a JPEG of {body[0]} bits, which cannot be read; save it with 8 bits or as TIFF"
+                )
+            if marker in (0xC3, 0xC7, 0xCB, 0xCF):
+                raise InputError("it is a lossless JPEG, which cannot be read; save it as PNG or TIFF")
+            return
 
 
 def _open_bmp(file: BinaryIO) -> "ImageFile":
@@ -99,6 +127,7 @@ def _decode_with_pillow(picture: "ImageFile", max_pixels: int) -> DecodedPicture
 
     require_pixels(*picture.size, max_pixels)
     _require_mode(picture.mode)
+    require_room(*picture.size, len(picture.getbands()) if picture.mode not in ("P", "PA") else 4, 1)
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise InputError(
             "Pillow is set to fill up truncated files with grey (LOAD_TRUNCATED_IMAGES); set it to False to read safely"
@@ -136,17 +165,18 @@ def _resolution_of(dots: Any) -> tuple[float, float] | None:
     return (across, down) if 1 < across < 1e6 and 1 < down < 1e6 else None
 
 
-def _walk_webp(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
-    length = file.seek(0, os.SEEK_END)
-    file.seek(4)
-    if int.from_bytes(file.read(4), "little") + 8 > length:
-        raise ends_too_early()
-    position = 12
-    while position + 8 <= length:
-        file.seek(position)
-        kind, size = struct.unpack("<4sI", file.read(8))
-        yield kind, position + 8, size
-        position += 8 + size + size % 2
+def _require_lively(file: BinaryIO, data: bytes, header: Header) -> None:
+    """Raise InputError when the packed pixels hold a run of zeros that no encoder writes: part of the file is lost.
+
+    WebP has no checksums, and its decoder makes a picture of anything. What it packs looks like chance; only a flat
+    colour, packed with loss, gives zeros: a fifth of a bit for each block of 16 x 16 pixels (measured).
+    """
+    flat = header.width * header.height // 256 // 32
+    for kind, start, length in walk_webp(file):
+        longest = LONGEST_RUN + (flat if kind in (b"VP8 ", b"ANMF") else 0)
+        packed = kind in (b"VP8 ", b"VP8L", b"ALPH", b"ANMF")
+        if packed and data.find(bytes(longest), start, start + length) >= 0:
+            raise InputError(f"its data is damaged (more than {longest} zeros in a row); copy it again")
 
 
 def _webp_size(kind: bytes, head: bytes) -> tuple[int, int]:

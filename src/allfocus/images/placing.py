@@ -2,20 +2,39 @@
 
 import errno
 import os
-import secrets
-from collections.abc import Iterator, Sequence
+import signal
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from types import FrameType
 
 from allfocus.errors import OutputError
+from allfocus.images.journal import (
+    LONGEST_NAME,
+    Journal,
+    Placement,
+    State,
+    hidden_name,
+    is_in_place,
+    new_token,
+    placement_record,
+    recover_folder,
+    remove_hidden,
+    state_of,
+    temporary_record,
+    undo,
+)
+from allfocus.images.protection import InputFiles, announce_results, refuse_edited, refuse_special, take_own_results
+
+__all__ = ["LONGEST_NAME", "StagedFiles", "made_folder", "open_nameless", "recover_folder", "replace_file"]
+
+LARGEST_WRITE = 2**30
+"""Bytes given to the system at once; it takes no more than 2 GiB."""
 
 MOST_NAMELESS = 200
 """Files that are held open without a name at a time; a process may not open many more than a thousand."""
-
-LONGEST_NAME = 255
-"""Bytes of a file name on nearly every file system."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +43,8 @@ class _Staged:
 
     path: Path
     """The name it will get."""
-    identity: tuple[int, int]
-    """Device and number of the file, by which it is known again under any name."""
+    state: State
+    """By which it is known again under any name."""
     descriptor: int | None
     """Of a file without a name."""
     temporary: Path | None
@@ -35,15 +54,18 @@ class _Staged:
 class StagedFiles:
     """Files of one run that get their names together when the block ends; if it fails, everything is as it was.
 
-    Replaced files come back too, where the file system knows links. Until the end the new ones have no names on Linux,
-    so that even a killed run leaves nothing behind; elsewhere (and beyond ``MOST_NAMELESS`` of them) they have hidden
-    names beside the final ones.
+    Replaced files come back too. Until the end the new ones have no names on Linux, so that even a killed run leaves
+    nothing behind; elsewhere (and beyond ``MOST_NAMELESS`` of them) they have hidden names beside the final ones. A run
+    that is killed just while the names are given leaves a journal, from which the next one to write into the folder
+    brings everything in order (:mod:`allfocus.images.journal`).
 
     Args:
         overwrite: Replace files that exist.
+        inputs: Files that are never replaced, with ``overwrite`` neither.
 
     Raises:
         OutputError: a file exists and may not be overwritten, or the system refused.
+        InputError: a file to be written is one of the inputs.
 
     Example:
         >>> import tempfile
@@ -56,24 +78,29 @@ class StagedFiles:
         ([], ['a.txt', 'b.txt'])
     """
 
-    def __init__(self, *, overwrite: bool = False) -> None:
+    def __init__(self, *, overwrite: bool = False, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
         self._overwrite = overwrite
+        self._inputs = InputFiles(inputs)
+        self._own = take_own_results()
         self._staged: list[_Staged] = []
+        self._placements: dict[_Staged, Placement] = {}
+        self._settled = True
         self._temporary: list[Path] = []
         self._open: list[int] = []
+        self._token = new_token()
+        self._journals: dict[Path, Journal] = {}
+        self._seen: set[Path] = set()
 
     def __enter__(self) -> "StagedFiles":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._give_names()
-        finally:
-            for descriptor in self._open:
-                os.close(descriptor)
-            for path in self._temporary:
-                path.unlink(missing_ok=True)
+        with _interruptions_held():
+            try:
+                if kind is None and self._staged:
+                    self._give_names()
+            finally:
+                self._clean_up()
 
     def add(self, path: Path, data: bytes | memoryview) -> None:
         """Put a file on the disk that gets this name at the end.
@@ -82,64 +109,149 @@ class StagedFiles:
             OutputError: the system refused.
         """
         try:
+            if path.parent not in self._seen:
+                self._seen.add(path.parent)
+                recover_folder(path.parent)
             self._staged.append(self._write(path, data))
         except OSError as error:
             raise _could_not_write(path, error) from error
 
     def _write(self, path: Path, data: bytes | memoryview) -> _Staged:
-        descriptor = open_nameless(path.parent) if len(self._open) < MOST_NAMELESS else None
+        descriptor = open_nameless(path.parent) if len(self._open) < _most_nameless() else None
         if descriptor is not None:
             self._open.append(descriptor)
-            with open(descriptor, "wb", closefd=False) as file:
-                return _Staged(path, _write_to_disk(file, data), descriptor, None)
-        temporary = _other_name(path, "part")
-        self._temporary.append(temporary)
-        with open(temporary, "xb") as file:
-            return _Staged(path, _write_to_disk(file, data), None, temporary)
+            return _Staged(path, _write_to_disk(descriptor, data), descriptor, None)
+        temporary = self._new_name(path, "part")
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            return _Staged(path, _write_to_disk(descriptor, data), None, temporary)
+        finally:
+            os.close(descriptor)
+
+    def _new_name(self, path: Path, ending: str) -> Path:
+        """A hidden name beside a path, which the journal knows before it is used."""
+        name = hidden_name(path, ending)
+        self._journal(path.parent).write(temporary_record(name))
+        self._temporary.append(name)
+        return name
+
+    def _journal(self, folder: Path) -> Journal:
+        if folder not in self._journals:
+            head = {}
+            if self._journals:
+                first = next(iter(self._journals.values()))
+                first.write({"other": os.path.abspath(folder)})
+                head = {"master": os.path.abspath(first.path)}
+            self._journals[folder] = Journal.create(folder, self._token, **head)
+        return self._journals[folder]
 
     def _give_names(self) -> None:
-        old: dict[Path, Path | None] = {}
+        for staged in self._staged:  # all are asked before the first of them is replaced
+            self._require_replaceable(staged.path)
+        announce_results(self._own, {staged.path: staged.state[2:] for staged in self._staged})
         try:
+            self._prepare()
+            self._settled = False
             for staged in self._staged:
-                # The last one is replaced in one step, after which nothing is left to fail.
-                if self._overwrite and staged is not self._staged[-1]:
-                    self._keep_old(staged.path, old)
                 self._give_name(staged)
+            if len(self._staged) > 1:
+                self._journal(self._staged[0].path.parent).write({"done": True})
+            self._settled = True
         except BaseException as error:
-            if not _is_in_place(self._staged[-1]):
-                _undo(self._staged, old)
+            self._settled = self._settled or all(map(is_in_place, self._placements.values())) or self._undo()
             if isinstance(error, FileExistsError):
                 raise OutputError(f"{staged.path}: appeared in the meantime; choose another name") from error
             if isinstance(error, OSError):
                 raise _could_not_write(staged.path, error) from error
             raise
 
-    def _keep_old(self, path: Path, old: dict[Path, Path | None]) -> None:
-        """Give a file that will be replaced a second name, which is taken away at the end."""
-        if not os.path.lexists(path):
-            return
-        other = _other_name(path, "old")
-        self._temporary.append(other)
+    def _prepare(self) -> None:
+        """Decide how each file gets its name, and write that down where there is more than one step."""
+        for staged in self._staged:
+            may_replace = self._overwrite and os.path.lexists(staged.path)
+            # The last one is replaced in one step, after which nothing is left to fail.
+            last = staged is self._staged[-1]
+            old = self._new_name(staged.path, "old") if may_replace and not last else None
+            placement = Placement(staged.path, staged.state, old, in_one_step=may_replace and last)
+            self._placements[staged] = placement
+            if len(self._staged) > 1:
+                self._journal(staged.path.parent).write(placement_record(placement))
+        for journal in self._journals.values() if len(self._staged) > 1 else ():
+            journal.sync()
+
+    def _undo(self) -> bool:
+        """Whether everything is as it was; otherwise the journal is left for the next run to try again."""
         try:
-            os.link(path, other, follow_symlinks=False)
-            old[path] = other
-        except OSError:  # FAT, some network drives: no links there, so it cannot come back
-            old[path] = None
+            for journal in list(self._journals.values())[:1]:
+                journal.write({"aborted": True})
+            undo(self._placements.values())
+        except OSError:
+            return False
+        return True
+
+    def _require_replaceable(self, path: Path) -> None:
+        self._inputs.refuse([path])
+        refuse_special(path)
+        refuse_edited(self._own, path)
 
     def _give_name(self, staged: _Staged) -> None:
-        path, temporary = staged.path, staged.temporary
-        may_replace = self._overwrite and os.path.lexists(path)
-        if staged.descriptor is not None:
-            # A link, unlike a rename, fails when the name has been taken since we looked.
-            source = f"/proc/self/fd/{staged.descriptor}"
-            if not may_replace:
-                _link(source, path)
-                return
-            temporary = _other_name(path, "part")
-            self._temporary.append(temporary)
-            _link(source, temporary)
+        placement = self._placements[staged]
+        temporary = staged.temporary
+        replaces = placement.old is not None or placement.in_one_step
+        if replaces:
+            self._require_replaceable(staged.path)
+            if temporary is None:
+                temporary = self._new_name(staged.path, "part")
+                _link(f"/proc/self/fd/{staged.descriptor}", temporary)
+        if placement.old is not None:
+            _keep_old(staged.path, placement.old)
         if temporary is not None:
-            _move(temporary, path, overwrite=self._overwrite)
+            _move(temporary, staged.path, overwrite=replaces)
+        else:
+            # A link, unlike a rename, fails when the name has been taken since we looked.
+            _link(f"/proc/self/fd/{staged.descriptor}", staged.path)
+
+    def _clean_up(self) -> None:
+        """Take away what only the work needed; where that fails, the journal tells the next run to do it."""
+        for descriptor in self._open:
+            with suppress(OSError):
+                os.close(descriptor)
+        try:
+            if self._settled:
+                remove_hidden(self._temporary)
+        except OSError:
+            self._settled = False
+        for journal in reversed(self._journals.values()):  # the first one last, because the others point to it
+            try:
+                journal.close(remove=self._settled)
+            except OSError:
+                self._settled = False
+
+
+@contextmanager
+def _interruptions_held() -> Iterator[None]:
+    """Ctrl-C inside waits until the end: the names of files take milliseconds, and belong together."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if received and callable(before):
+        before(*received[0])
+
+
+def _most_nameless() -> int:
+    """So many files may be held open that at least three quarters of what the process may open is left."""
+    try:
+        import resource
+    except ImportError:
+        return MOST_NAMELESS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_NAMELESS if soft == resource.RLIM_INFINITY else min(MOST_NAMELESS, soft // 4)
 
 
 def replace_file(path: Path, data: bytes | memoryview, *, overwrite: bool = False) -> None:
@@ -189,24 +301,6 @@ def open_nameless(folder: Path) -> int | None:
         raise
 
 
-def _is_in_place(file: _Staged) -> bool:
-    try:
-        status = os.lstat(file.path)
-    except OSError:
-        return False
-    return (status.st_dev, status.st_ino) == file.identity
-
-
-def _undo(staged: Sequence[_Staged], old: dict[Path, Path | None]) -> None:
-    """Take the names away again that were given, and bring back what they had replaced."""
-    for file in filter(_is_in_place, staged):
-        kept = old.get(file.path)
-        if kept is not None:
-            os.replace(kept, file.path)
-        elif file.path not in old:
-            file.path.unlink(missing_ok=True)
-
-
 def _could_not_write(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{path}: could not be written ({error.strerror}); choose another folder")
 
@@ -220,20 +314,23 @@ def _link(source: str, path: Path) -> None:
         os.close(folder)
 
 
-def _write_to_disk(file: BinaryIO, data: bytes | memoryview) -> tuple[int, int]:
-    """Device and number of the file, which now holds the data."""
-    file.write(data)
-    file.flush()
-    os.fsync(file.fileno())
-    status = os.fstat(file.fileno())
-    return status.st_dev, status.st_ino
+def _write_to_disk(descriptor: int, data: bytes | memoryview) -> State:
+    """What the file, which now holds the data, is known by."""
+    left = memoryview(data).cast("B")
+    while len(left):
+        left = left[os.write(descriptor, left[:LARGEST_WRITE]) :]
+    os.fsync(descriptor)
+    return state_of(os.fstat(descriptor))
 
 
-def _other_name(path: Path, ending: str) -> Path:
-    tail = f".{secrets.token_hex(4)}.{ending}"
-    # Names are limited in bytes, and a letter may have four.
-    kept = os.fsencode(path.name)[: LONGEST_NAME - 1 - len(tail)].decode(errors="ignore")
-    return path.with_name(f".{kept}{tail}")
+def _keep_old(path: Path, old: Path) -> None:
+    """Give a file that will be replaced a second name, from which it can come back."""
+    try:
+        os.link(path, old, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError:  # FAT, some network drives: no links there
+        os.replace(path, old)
 
 
 def _move(temporary: Path, path: Path, *, overwrite: bool) -> None:
@@ -244,6 +341,6 @@ def _move(temporary: Path, path: Path, *, overwrite: bool) -> None:
         except FileExistsError:
             raise
         except OSError:  # FAT, some network drives: no links there
-            if path.exists():
+            if os.path.lexists(path):
                 raise FileExistsError(str(path)) from None
     os.replace(temporary, path)

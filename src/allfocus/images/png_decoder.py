@@ -9,21 +9,27 @@ from typing import BinaryIO
 from allfocus.errors import InputError
 from allfocus.images.colour_profile import profile_of_png
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
-from allfocus.images.exif import read_orientation
+from allfocus.images.exif import read_orientation, require_modest
+from allfocus.images.memory import require_room
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST_PROFILE = 64 * 2**20
 """Bytes; a colour profile that unpacks to more is refused as a decompression bomb."""
 METRES_PER_INCH = 0.0254
+MOST_CHUNKS = 1_000_000
+"""Encoders write the pixels in pieces of some kilobytes."""
 KEPT_CHUNKS = frozenset({b"IHDR", b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"eXIf", b"pHYs", b"PLTE", b"tRNS", b"acTL"})
 GREY_TYPES = (0, 4)
 PALETTE = 3
+SAMPLES = {0: 1, 2: 3, PALETTE: 3, 4: 2, 6: 4}
+"""Of each pixel, by the type of colour."""
 
 
 def read_png_headers(file: BinaryIO) -> list[Header]:
     """The header of a PNG file; raises InputError when the file ends before its last chunk does."""
     chunks = read_chunks(file)
     width, height, bits, colour = _unpack_header(chunks)
+    require_modest(chunks.get(b"eXIf", b""))
     orientation = read_orientation(chunks.get(b"eXIf"))
     return [Header(width, height, 1 if colour in GREY_TYPES else 3, 16 if bits == 16 else 8, orientation)]
 
@@ -33,8 +39,10 @@ def decode_png(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     import imagecodecs
 
     chunks = read_chunks(file)
-    width, height, _, colour = _unpack_header(chunks)
+    width, height, bits, colour = _unpack_header(chunks)
     require_pixels(width, height, max_pixels)
+    samples = SAMPLES.get(colour, 4) + (b"tRNS" in chunks)
+    require_room(width, height, samples, 2 if bits == 16 else 1)
     file.seek(0)
     data = file.read()
     for kind, start, length in walk_chunks(file):
@@ -66,7 +74,7 @@ def walk_chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
     """Each chunk as (kind, position of its body, length); raises InputError when one is cut off."""
     size = file.seek(0, os.SEEK_END)
     position = len(SIGNATURE)
-    while True:
+    for _ in range(MOST_CHUNKS):
         file.seek(position)
         head = file.read(8)
         length = int.from_bytes(head[:4], "big")
@@ -76,6 +84,7 @@ def walk_chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
         if head[4:] == b"IEND":
             return
         position += 12 + length
+    raise InputError(f"it has more than {MOST_CHUNKS} chunks; the file is damaged")
 
 
 def unpack_png_profile(body: bytes) -> bytes | None:

@@ -15,10 +15,11 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError, MissingDependencyError
+from allfocus.errors import InputError, MemoryShortageError, MissingDependencyError
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
+from allfocus.images.files import open_plain
 from allfocus.images.frame_files import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
@@ -146,10 +147,15 @@ class StackReader:
     The last frame read is kept, so that asking twice in a row costs nothing; the frame before it is let go.
     """
 
-    def __init__(self, frames: Sequence[FrameFile], *, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(
+        self, frames: Sequence[FrameFile], *, max_pixels: int = MAX_PIXELS, files: Sequence[Path] | None = None
+    ) -> None:
         require_stack(frames)
         self.frames = tuple(frames)
+        self.files = tuple(dict.fromkeys(frame.path for frame in frames) if files is None else files)
+        """Every file that was given, those of frames that are left out too: none of them may be written."""
         self._max_pixels = max_pixels
+        self._states = {frame.path: _state_of(frame.path) for frame in frames}
         self._kept: tuple[int, Image] | None = None
         self._first: tuple[int, Image] | None = None
         self._values: ValueRange | None = None
@@ -220,7 +226,7 @@ class StackReader:
             index: From 0.
 
         Raises:
-            InputError: the file is damaged or no longer what its header said.
+            InputError: the file is damaged, no longer what its header said, or was changed since the stack was opened.
         """
         if self._kept is not None and self._kept[0] == index:
             return self._kept[1]
@@ -231,6 +237,7 @@ class StackReader:
         _require_promise(frame, image)
         if not values.is_unit:
             image = replace(image, pixels=values.to_unit(image.pixels))
+        self._require_unchanged(frame.path)
         self._kept = (index, image)
         # Not always frame 0: that one may be damaged and left out.
         if self._first is None or index < self._first[0]:
@@ -249,6 +256,15 @@ class StackReader:
         if self._first is not None and self._first[0] == index:
             return self._first[1]
         return _without_pixels(self.read(index))
+
+    def require_unchanged(self) -> None:
+        """Raise InputError when a file was changed since the stack was opened: what was read may be half of each."""
+        for path in self._states:
+            self._require_unchanged(path)
+
+    def _require_unchanged(self, path: Path) -> None:
+        if _state_of(path) != self._states[path]:
+            raise InputError(f"{path}: was changed while the stack was worked on; wait until it is whole and run again")
 
     def release(self) -> None:
         """Lets go of the frame that was read last."""
@@ -341,12 +357,13 @@ def open_stack(
             require_match(kept[0], frame)
         kept.append(frame)
 
-    for path in list_files(paths):
+    files = list_files(paths)
+    for path in files:
         for frame in check(path.name, lambda path=path: _frames_of(path)) or []:  # type: ignore[misc]
             check(frame.name, lambda frame=frame: accept(frame))  # type: ignore[misc]
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
-    return StackReader(kept, max_pixels=max_pixels)
+    return StackReader(kept, max_pixels=max_pixels, files=files)
 
 
 def read_stack(
@@ -392,12 +409,8 @@ def _frames_of(path: Path) -> list[FrameFile]:
 
 def _with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
     try:
-        if not path.is_file() and path.exists():
-            raise InputError(f"{path}: cannot be read (it is a folder or a device); name a file")
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return action(file)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the name") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check that it is a readable file") from error
 
@@ -418,6 +431,12 @@ def _guarded(path: Path, action: Callable[[], Result]) -> Result:
             # Decoders warn about odd metadata of files that they read well; that is no news for the user.
             warnings.simplefilter("ignore")
             return action()
+    except MemoryShortageError:
+        raise
+    except MemoryError as error:
+        raise MemoryShortageError(
+            f"there is not enough memory to read {path}; close other programs, or use smaller frames"
+        ) from error
     except (InputError, MissingDependencyError) as error:
         text = str(error)
         raise type(error)(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error
@@ -433,6 +452,15 @@ def _require_promise(frame: FrameFile, image: Image) -> None:
             f"{frame.path}: its header said {frame.width}x{frame.height}, its pixels are {image.width}x{image.height}; "
             "the file is damaged or was changed meanwhile"
         )
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file does, even when its time is set back; None when it is gone."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _without_pixels(image: Image) -> Image:

@@ -4,8 +4,14 @@ Only the page asked for is read. What the header promises (size, channels, compr
 of JPEG pictures inside) is checked before any of it reaches a native decoder.
 """
 
+import io
+import logging
 import math
 import os
+import re
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,6 +20,8 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import FileSlices, block_of_tiff
+from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
+from allfocus.images.memory import require_room
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
@@ -30,6 +38,39 @@ ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
 MOST_PAGES = 20_000
+
+SMALLEST_OFFSET = 8
+"""Where the header of a TIFF file ends."""
+PREDICTABLE = (5, 8, 32946, 50000)
+"""Compressions that may be helped by a predictor."""
+PIXEL_TAGS = frozenset({254, 255, *range(256, 260), 262, 266, 273, 277, 278, 279, 284, 317, 320, *range(322, 326), 339})
+"""Entries that say how the pixels are stored."""
+
+DESCRIBED_KINDS = ("ome", "imagej", "shaped", "micromanager", "lsm", "stk", "fluoview", "scanimage", "ndtiff", "bif")
+"""Kinds of TIFF that say what their planes are."""
+SEVERAL = {
+    "C": ("channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
+    "T": ("points in time", "save one of them (ImageJ: Image > Duplicate)"),
+    "P": ("positions", "save one of them (Fiji: Bio-Formats > Split positions)"),
+    "R": ("regions", "save one of them"),
+    "M": ("tiles of a mosaic", "save one of them"),
+    "A": ("angles", "save one of them"),
+    "E": ("wavelengths", "save one of them"),
+    "H": ("lifetimes", "save one of them"),
+    "V": ("events", "save one of them"),
+}
+"""Axes along which planes are not planes of one stack: what they hold, and what to do."""
+STACKED = ("Z", "I", "Q")
+"""Axes that a stack may have: depth, and those that have no name."""
+
+KNOWN_VALUES = (
+    (284, "PlanarConfiguration", (1, 2)),
+    (266, "FillOrder", (1, 2)),
+    (317, "Predictor", (1, 2, 3, 34892, 34893, 34894, 34895)),
+    (254, "NewSubfileType", range(16)),
+    (255, "SubfileType", (0, 1, 2, 3)),
+)
+"""Entries that say how to read the pixels, with the values that mean something."""
 
 
 def read_tiff_headers(file: BinaryIO) -> list[Header]:
@@ -53,7 +94,9 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         chosen = tiff.pages[page]
         _header_of(chosen, page, number)
         require_pixels(chosen.imagewidth, chosen.imagelength, max_pixels)
-        _require_segments(chosen, file, max_pixels)
+        require_segments(chosen, file, max_pixels)
+        samples_per_pixel, sample_bytes = chosen.samplesperpixel, max(1, chosen.bitspersample // 8)
+        require_room(chosen.imagewidth, chosen.imagelength, samples_per_pixel, sample_bytes)
         samples, premultiplied, notices = _samples_of(chosen)
         profile = chosen.tags.valueof(COLOUR_PROFILE)
         photometric = _photometric(chosen)
@@ -70,33 +113,81 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         )
 
 
-def _open_tiff(file: BinaryIO) -> Any:
+@contextmanager
+def _open_tiff(file: BinaryIO) -> Iterator[Any]:
+    """The file, open in tifffile; what that logs about entries that say how to read the pixels is an error."""
     import tifffile
 
     file.seek(0)
-    # Other files that an OME header names are not opened: frames are what the user gave.
-    return tifffile.TiffFile(file, _multifile=False)
+    heard = _Complaints()
+    logger = logging.getLogger("tifffile")
+    logger.addHandler(heard)
+    try:
+        # Other files that an OME header names are not opened: frames are what the user gave.
+        with tifffile.TiffFile(file, _multifile=False) as tiff:
+            yield tiff
+    finally:
+        logger.removeHandler(heard)
+    if heard.complaint:
+        raise InputError(f"its entries are not valid ({heard.complaint[:120]}); the file is damaged")
+
+
+class _Complaints(logging.Handler):
+    """Keeps the first thing that tifffile says, in this thread, about how the pixels are stored."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.complaint = ""
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a record."""
+        text = record.getMessage()
+        tag = re.search(r"TiffTag (\d+) ", text)
+        about_pixels = int(tag[1]) in PIXEL_TAGS if tag else re.search(r"(Strip|Tile)(ByteCounts|Offsets)", text)
+        if record.thread == self._thread and about_pixels and not self.complaint:
+            self.complaint = re.sub(r"<[^>]*> ", "", text)
 
 
 def _require_one_channel(tiff: Any) -> None:
-    """Raise InputError for a microscope file whose planes are not all planes of one z-stack."""
+    """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
     if len(tiff.pages) > MOST_PAGES:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
-    if not (tiff.is_ome or tiff.is_imagej):
+    if not any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS):
         return
+    _require_one_series(tiff)
     series = tiff.series[0]
-    sizes = dict(zip(series.axes, series.shape, strict=True))
-    for axis, meaning, cure in (
-        ("C", "channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
-        ("T", "points in time", "save one of them (ImageJ: Image > Duplicate)"),
-    ):
+    sizes: dict[str, int] = {}
+    several: list[tuple[str, int]] = []
+    for axis, size in zip(series.axes, series.shape, strict=True):
+        sizes[axis] = sizes.get(axis, 1) * size
+        if size > 1 and axis not in "YXS":
+            several.append((axis, size))
+    for axis, (meaning, cure) in SEVERAL.items():
         if sizes.get(axis, 1) > 1:
-            raise InputError(f"it holds {sizes[axis]} {meaning}; a stack has one: {cure}")
+            raise InputError(f"it holds {sizes[axis]} {meaning} (1 to {sizes[axis]}); a stack has one: {cure}")
+    if len(several) > 1 or any(axis not in STACKED for axis, _ in several):
+        told = " x ".join(f"{size} along {axis}" for axis, size in several)
+        raise InputError(f"it holds {told}; a stack has one such axis: save one stack of it as a file of its own")
     planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
     if planes > len(tiff.pages):
         raise InputError(
             f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
             "give all its files one by one, or save it again as an image sequence or BigTIFF"
+        )
+
+
+def _require_one_series(tiff: Any) -> None:
+    """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
+    series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
+    if len(series) < 2:
+        return
+    # Programs that write page after page call each page a series; a microscope says what each of them is.
+    if tiff.is_ome or any(len(each.pages) > 1 for each in series):
+        names = ", ".join(str(each.name or number) for number, each in enumerate(series[:8], start=1))
+        raise InputError(
+            f"it holds {len(series)} positions or pictures ({names}{' ...' if len(series) > 8 else ''}), each with its "
+            "own planes; a stack is one of them: save one as a file of its own (Bio-Formats opens them one by one)"
         )
 
 
@@ -107,8 +198,19 @@ def _require_numbers(page: Any) -> None:
             raise InputError(f"its entry {name} is {str(getattr(page, name))[:40]}; the file is damaged")
 
 
+def _require_known(page: Any) -> None:
+    """Raise InputError when an entry has a value that no reader knows, which would then read the pixels as it likes."""
+    for tag, name, known in KNOWN_VALUES:
+        value = page.tags.valueof(tag)
+        if value is not None and value not in known:
+            raise InputError(f"its entry {name} is {str(value)[:40]}, which means nothing; the file is damaged")
+    if page.compression not in PREDICTABLE and page.predictor not in (None, 1):
+        raise InputError("its entry Predictor stands beside a compression that has none; the file is damaged")
+
+
 def _header_of(page: Any, index: int, pages: int) -> Header:
     _require_numbers(page)
+    _require_known(page)
     photometric = _photometric(page)
     colours = COLOUR_CHANNELS.get(photometric)
     if colours is None:
@@ -140,29 +242,55 @@ def _bit_depth_of(page: Any) -> int:
     raise InputError(f"its samples have {words}; up to 16 bits without sign, and floating point, can be read")
 
 
-def _require_segments(page: Any, file: BinaryIO, max_pixels: int) -> None:
-    """Raise InputError when the strips or tiles lie outside the file, are oddly large, or unpack to too much."""
+def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Collection[int] | None = None) -> None:
+    """Raise InputError when the strips or tiles lie outside the file, are empty, oddly large, or damaged JPEG.
+
+    Args:
+        page: A page of tifffile.
+        file: The file it is in.
+        max_pixels: The limit on the pixels of a picture.
+        chosen: The numbers of the strips or tiles to look at; None takes all.
+    """
     length = file.seek(0, os.SEEK_END)
     if math.prod(page.chunks) > 16 * max(max_pixels, 2**20):
         raise InputError(f"its tiles are {page.chunks} large, beyond the limit of {max_pixels} pixels")
     if len(page.dataoffsets) != len(page.databytecounts) or len(page.dataoffsets) < math.prod(page.chunked):
         raise ends_too_early()
-    for offset, size in zip(page.dataoffsets, page.databytecounts, strict=True):
+    most = _largest_segment(page)
+    for number, (offset, size) in enumerate(zip(page.dataoffsets, page.databytecounts, strict=True)):
+        if chosen is not None and number not in chosen:
+            continue
         # Some decoders fill what is missing with grey or zeros, so the promise of the header is checked first.
         if size <= 0 or offset + size > length:
             raise ends_too_early()
+        if offset < SMALLEST_OFFSET or (most is not None and size > most):
+            raise InputError(
+                f"its entries disagree: {size} bytes of pixels at {offset}, {most} expected; it is damaged"
+            )
         if page.compression == JPEG:
             file.seek(offset)
-            _require_jpeg_size(file.read(size), page)
+            _require_jpeg(file.read(size), page)
 
 
-def _require_jpeg_size(data: bytes, page: Any) -> None:
+def _largest_segment(page: Any) -> int | None:
+    """The most bytes that a strip or tile without compression may have, with room for what writers round up to."""
+    if page.compression != 1:
+        return None
+    expected = math.prod(page.chunks) * page.bitspersample // 8
+    return int(expected + expected // 4 + 4096)
+
+
+def _require_jpeg(data: bytes, page: Any) -> None:
     size = jpeg_size(data)
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.imagelength, page.imagewidth)
     if size is None or size[0] > rows or size[1] > columns:
         raise InputError(f"a JPEG picture inside it says {size}, its strips or tiles {(rows, columns)}: damaged")
     if not data.rstrip(b"\x00").endswith(b"\xff\xd9"):
         raise ends_too_early()
+    tables = page.jpegtables or b""
+    whole = bytes(tables[:-2]) + data[2:] if tables else data
+    require_modest_scans(io.BytesIO(whole), size[1], size[0])
+    require_sound_jpeg(whole)
 
 
 def jpeg_size(data: bytes) -> tuple[int, int] | None:

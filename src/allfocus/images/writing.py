@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
 from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
-from allfocus.images.exif import add_history
+from allfocus.images.exif import add_history, without_malformed
 from allfocus.images.image import Image
-from allfocus.images.placing import LONGEST_NAME, replace_file
+from allfocus.images.placing import LONGEST_NAME, recover_folder, replace_file
+from allfocus.images.protection import refuse_special
 from allfocus.images.value_range import extremes_of
 
 __all__ = [
@@ -109,6 +110,8 @@ def encode_image(
             f"{path}: {kind.name} ends at {kind.largest_side} pixels a side, the picture has "
             f"{picture.width}x{picture.height}; choose .png or .tif"
         )
+    if picture.exif:
+        picture = replace(picture, exif=without_malformed(picture.exif))
     if history is not None:
         size = {"width": picture.width, "height": picture.height}
         picture = replace(picture, exif=add_history(picture.exif, software=software, history=history, **size))
@@ -195,6 +198,8 @@ def check_output(
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is read-only; choose another")
+    refuse_special(path)
+    recover_folder(path.parent)  # a run that was killed may have left files that are none
     if os.path.lexists(path) and not overwrite:
         raise OutputError(f"{path}: exists already; choose another name or allow it to be overwritten (--overwrite)")
 
@@ -217,9 +222,10 @@ def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> Samples:
 
 
 def _image_of_array(array: NDArray[Any]) -> Image:
-    if array.dtype == np.uint8:
+    kind = array.dtype.newbyteorder("=")  # the large byte may come first
+    if kind == np.uint8:
         return Image(array.astype(np.float32) / np.float32(255), bit_depth=8)
-    if array.dtype == np.uint16:
+    if kind == np.uint16:
         return Image(array.astype(np.float32) / np.float32(65535), bit_depth=16)
     if array.dtype.kind != "f":
         raise OutputError(f"an array of {array.dtype} is no picture; give float in 0..1, uint8 or uint16")

@@ -9,7 +9,7 @@ Every source goes through the same layers and sees, besides its own features, th
 the order of the sources therefore cannot matter. A source against which the level above has decided with a margin of
 :data:`EXCLUSION` logits is left out of these at that place and cannot come back. What is left out everywhere in a part
 of the picture therefore has no influence there at all, and need not be read: windows see only the sources that still
-compete, and give exactly what the whole picture would.
+compete, and say what they would with all of them.
 
 The output are weights, not pixels: a softmax over the sources says how much each contributes. Beside them comes the
 *veil* of each source: the opacity and colour of what is nearer than its focus and blurred over what it shows sharply.
@@ -30,7 +30,7 @@ SIZE_MULTIPLE = 8
 """Height and width must be multiples of this; callers pad and crop back."""
 REACH = 42
 """Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
-of the level above; its logits follow from what is within 35 pixels. The margin of fusion's windows is wider."""
+of the level above; its logits follow from what is within 35 pixels. Windows of fusion see a little less around them."""
 EXCLUSION = 6.0
 """Logits behind the best by which a source has lost for good: odds of 400 to 1."""
 EXCLUSION_RAMP = 2.0

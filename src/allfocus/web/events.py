@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +13,9 @@ from allfocus.web.refusals import Refusal
 
 LISTENERS = 400
 """At a time; each is an open connection."""
+
+LONGEST_PROMISE = 30.0
+"""Seconds for which the place of a client is kept whose stream has not begun."""
 
 LONGEST_BACKLOG = 1000
 """Events kept for a client that does not read; then it is hung up on, and may come back for the state."""
@@ -47,6 +51,8 @@ class EventBus:
 
     def __init__(self) -> None:
         self._listeners: dict[str, set[_Listener]] = defaultdict(set)
+        self._promised: list[float] = []
+        self._ended = False
         self._lock = threading.Lock()
 
     def publish(self, job_id: str, event: str, content: Any) -> None:
@@ -64,7 +70,9 @@ class EventBus:
         self._send(job_id, None)
 
     def end_all(self) -> None:
-        """Hang up on everybody, because the server stops."""
+        """Hang up on everybody, because the server stops; who is about to listen hears the state and no more."""
+        with self._lock:
+            self._ended = True
         for job_id in list(self._listeners):
             self._send(job_id, None)
 
@@ -76,20 +84,26 @@ class EventBus:
                 listener.loop.call_soon_threadsafe(listener.put, item)
 
     def require_room(self) -> None:
-        """Raise a Refusal when too many listen already."""
+        """Promise a client that it may listen; raise a Refusal when too many do, or have been promised it."""
+        now = time.monotonic()
         with self._lock:
-            count = sum(map(len, self._listeners.values()))
-        if count >= LISTENERS:
-            raise Refusal(429, "too many clients listen already; try again later", retry_after=30)
+            # A client that goes away before its stream begins does not keep the promise.
+            self._promised = [since for since in self._promised if now - since < LONGEST_PROMISE]
+            if sum(map(len, self._listeners.values())) + len(self._promised) >= LISTENERS:
+                raise Refusal(429, "too many clients listen already; try again later", retry_after=30)
+            self._promised.append(now)
 
     async def listen(self, job_id: str, first: Any) -> AsyncIterator[str]:
         """The events of a job as text of the stream; the first is the ``state`` given."""
         listener = _Listener()
         with self._lock:
             self._listeners[job_id].add(listener)
+            if self._promised:
+                self._promised.pop(0)
+            ended = self._ended
         try:
             yield format_event("state", first)
-            while not listener.slow:
+            while not listener.slow and not ended:
                 try:
                     item = await asyncio.wait_for(listener.queue.get(), HEARTBEAT)
                 except TimeoutError:

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import secrets
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.layers import layer_bytes
-from allfocus.web.processes import TaskError
+from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.records import (
     ACTIVE,
     CANCELLED,
@@ -28,6 +27,7 @@ from allfocus.web.records import (
 )
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
+from allfocus.web.work_folder import IN_A_JOB, remove_known
 
 if TYPE_CHECKING:
     from allfocus.web.studio import Studio
@@ -49,6 +49,9 @@ class Fusions:
     def waiting(self) -> int:
         """How many wait now."""
         return self._queue.waiting
+
+    def _new_process(self) -> WorkerProcess:
+        return WorkerProcess(self._studio.settings.memory_bytes)
 
     def end(self, job_id: str) -> None:
         """End all work of a job that is being deleted."""
@@ -81,7 +84,7 @@ class Fusions:
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
             # Its thread waits for the lock, so it sees the job as it is saved below.
-            self._queue.submit(Work(job_id, options.method))
+            self._queue.submit(Work(job_id, options.method, process=self._new_process()))
             before = (job.state, job.error, job.options, job.notices)
             job.state, job.error, job.options, job.notices = QUEUED, None, options, []
             try:
@@ -106,7 +109,7 @@ class Fusions:
             if any(item.method == method and item.state != FAILED for item in job.alternatives):
                 raise Refusal(409, f"{method} was tried already, or is being tried")
             self._studio.require_room(0)
-            self._queue.submit(Work(job_id, method, alternative=True))
+            self._queue.submit(Work(job_id, method, alternative=True, process=self._new_process()))
             job.alternatives = [item for item in job.alternatives if item.method != method]
             job.alternatives.append(Alternative(method, QUEUED))
             self._studio.save(job)
@@ -235,7 +238,8 @@ class Fusions:
             if job.id in self._studio.store.jobs:
                 remove_unnamed(folder, job)
             else:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_known(folder, IN_A_JOB)
+                folder.rmdir()
 
     def _run_task(self, job: Job, work: Work, name: str, values: dict[str, Any]) -> dict[str, Any] | None:
         """What the task returned, or None when it failed or was cancelled, which is then noted."""

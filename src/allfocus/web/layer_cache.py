@@ -1,6 +1,6 @@
 """Layers made when they are first looked at and kept on disk within a limit; the least recently used ones go first."""
 
-import shutil
+import contextlib
 import threading
 import time
 from collections import defaultdict
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
+from allfocus.web.work_folder import IN_A_LAYER, JOB_ID, RUN_NAME, remove_known
 
 
 class LayerCache:
@@ -26,9 +27,12 @@ class LayerCache:
         self._sizes: dict[Path, int] = {}
         self._used_at: dict[Path, float] = {}
         for folder in work.glob("jobs/*/layers/*/*"):
+            job = folder.parents[2]
+            if not JOB_ID.fullmatch(job.name) or not RUN_NAME.fullmatch(folder.parent.name):
+                continue
             if folder.name.endswith(".part"):
-                shutil.rmtree(folder, ignore_errors=True)
-            else:
+                _remove(folder)
+            elif (folder / "level0.npy").is_file():
                 self._note(folder)
 
     @property
@@ -94,9 +98,15 @@ class LayerCache:
             if sum(self._sizes.values()) <= goal:
                 return
             # A tile that is being read keeps its pages; the files go when it is done.
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
             self._drop(folder)
 
     def _drop(self, folder: Path) -> None:
         self._sizes.pop(folder, None)
         self._used_at.pop(folder, None)
+
+
+def _remove(folder: Path) -> None:
+    remove_known(folder, IN_A_LAYER)
+    with contextlib.suppress(OSError):  # something that we do not know is in it
+        folder.rmdir()

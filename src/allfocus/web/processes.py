@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allfocus.web.refusals import Refusal
+from allfocus.web.worker import MEMORY_LIMIT
 
 Message = dict[str, Any]
 
@@ -33,9 +34,13 @@ class WorkerProcess:
     """A process that carries out tasks, one at a time.
 
     It is started when it is first needed, and again after it has ended.
+
+    Args:
+        memory: Bytes that it may take; None sets no limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int | None = None) -> None:
+        self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
         self._lock = threading.Lock()
@@ -91,6 +96,7 @@ class WorkerProcess:
             if self._process is None or self._process.poll() is not None:
                 # As for this process, so that a library that was found here is found there.
                 environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+                environment[MEMORY_LIMIT] = str(self._memory or "")
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "allfocus.web.worker"],
                     stdin=subprocess.PIPE,
@@ -117,8 +123,8 @@ def _why_it_ended(code: int) -> str:
 class ProcessPool:
     """A few processes for short tasks on clients' files; who asks waits for a free one."""
 
-    def __init__(self, count: int) -> None:
-        self._all = [WorkerProcess() for _ in range(count)]
+    def __init__(self, count: int, memory: int | None = None) -> None:
+        self._all = [WorkerProcess(memory) for _ in range(count)]
         self._free: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
         for process in self._all:
             self._free.put(process)

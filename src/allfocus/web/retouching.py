@@ -38,6 +38,20 @@ def _pixels_between(low: float, high: float) -> tuple[int, int]:
     return math.ceil(low - 0.5), math.floor(high - 0.5) + 1
 
 
+def stroke_work(stroke: Stroke, width: int, height: int) -> int:
+    """How many pixels are looked at to paint a stroke: those around each of its pieces, as far as the picture goes.
+
+    Example:
+        >>> stroke_work(Stroke("1", "frame-a", [[5.0, 5.0], [6.0, 5.0]], radius=2, hardness=1), width=100, height=100)
+        36
+    """
+    points = np.asarray(stroke.points, np.float64)
+    ends = np.concatenate([points[1:], points[-1:]])
+    low = np.clip(np.minimum(points, ends) - stroke.radius, 0, (width, height))
+    high = np.clip(np.maximum(points, ends) + stroke.radius, 0, (width, height))
+    return int((high - low).prod(axis=1).sum())
+
+
 def stroke_weight(stroke: Stroke, area: Area) -> NDArray[np.float64]:
     """How much of the source each pixel of an area takes, (rows, columns), 0..1.
 

@@ -5,6 +5,7 @@ Host must be one of ours (a foreign name that was pointed at 127.0.0.1 is not), 
 others could reach the server, a token must be shown.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import json
@@ -18,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from allfocus.web.settings import ServerSettings
 
 COOKIE = "allfocus_token"
+LONGEST_SILENCE = 30.0
+"""Seconds without a byte after which a body that is not an upload is given up."""
 LONGEST_JSON = 2 * 2**20
 """Bytes of a body that is not an upload."""
 
@@ -170,15 +173,25 @@ def _is_upload(scope: Scope) -> bool:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Counts a body that comes without a length; too long a one ends early, and is then no longer valid."""
-    seen = 0
+    """Counts a body that comes without a length; too long a one ends early, and is then no longer valid.
+
+    One that stops coming is given up.
+    """
+    seen, whole = 0, False
 
     async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, whole
+        if whole:  # what comes now is the news that the client is gone
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), LONGEST_SILENCE)
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        whole = not message.get("more_body", False)
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > LONGEST_JSON:
+                whole = True
                 return {"type": "http.request", "body": b"", "more_body": False}
         return message
 

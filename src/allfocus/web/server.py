@@ -1,7 +1,9 @@
 """The server: the routes, the gatekeeper before them, and how it is started."""
 
 import contextlib
+import itertools
 import logging
+import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.version import __version__
+from allfocus.web.answers import describe_answers
 from allfocus.web.job_routes import make_job_routes
 from allfocus.web.page_routes import add_page_routes
 from allfocus.web.refusals import Refusal
@@ -63,6 +66,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.include_router(make_viewer_routes(Viewer(studio)))
     add_page_routes(app, settings.reports)
     _add_error_answers(app)
+    describe_answers(app)
     app.add_middleware(Gatekeeper, settings=settings)
     return app
 
@@ -121,6 +125,8 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None] | None = Non
     """
     import uvicorn
 
+    from allfocus.web.connections import ImpatientProtocol, limit_logs
+
     listener = _listen(settings)
     try:
         app = create_app(settings)
@@ -128,13 +134,28 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None] | None = Non
         listener.close()
         raise
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2, lifespan="on"
+        app,
+        http=ImpatientProtocol,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        lifespan="on",
     )
+    limit_logs()  # after the configuration has set the loggers up
     if ready is not None:
         threading.Thread(target=ready, args=(address_of(settings, listener),), daemon=True).start()
 
+    presses = itertools.count(1)
+
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            press = next(presses)
+            if press > 2:
+                os._exit(128 + sig)
+            if press == 2:  # uvicorn would break off, with a traceback; the end takes two seconds at most
+                os.write(2, b"\nallfocus: ending; Ctrl-C once more ends at once\n")
+                return
             # Those who listen to a job would hold the server up until its patience ends.
             app.state.studio.bus.end_all()
             super().handle_exit(sig, frame)

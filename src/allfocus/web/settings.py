@@ -63,6 +63,8 @@ class ServerSettings:
     """After so long without a change a job is deleted."""
     device: str = "auto"
     """Where a network runs: "auto", "cpu" or "cuda"."""
+    memory_bytes: int | None = field(default_factory=lambda: default_memory())
+    """What each worker process may take; None sets no limit."""
 
     def __post_init__(self) -> None:
         for name in ("workers", "jobs", "frames", "upload_bytes", "pixels", "disk_bytes", "cache_bytes"):
@@ -102,6 +104,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def default_memory() -> int | None:
+    """Three quarters of the memory of the machine; None where the system does not say."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    return total * 3 // 4 if total > 0 else None
 
 
 def make_token() -> str:

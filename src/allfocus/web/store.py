@@ -5,14 +5,20 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import time
 from pathlib import Path
-from typing import IO
 
-from allfocus.errors import InputError, OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web.records import ACTIVE, DONE, FAILED, Job, job_from_json, job_to_json
+from allfocus.web.work_folder import (
+    FRAME_ID,
+    IN_A_JOB,
+    IN_TEMPORARY,
+    JOB_ID,
+    RUN_NAME,
+    remove_known,
+    take_folder,
+)
 
 _log = logging.getLogger("allfocus.web")
 
@@ -32,16 +38,10 @@ class JobStore:
     """
 
     def __init__(self, work: Path) -> None:
-        try:
-            work.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (work / "jobs").mkdir(exist_ok=True, mode=0o700)
-            self._guard = _take_folder(work)
-            self.temporary = work / "temporary"
-            """Folder for files on their way in or out; empty after a start."""
-            shutil.rmtree(self.temporary, ignore_errors=True)
-            self.temporary.mkdir(exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{work}: cannot be used ({error.strerror}); name another folder with --work") from error
+        self._guard = take_folder(work)
+        self.temporary = work / "temporary"
+        """Folder for files on their way in or out; after a start nothing of ours is in it."""
+        remove_known(self.temporary, IN_TEMPORARY)
         self.work = work
         self.jobs: dict[str, Job] = {}
         for folder in sorted((work / "jobs").iterdir()):
@@ -76,7 +76,9 @@ class JobStore:
         with contextlib.suppress(OSError):
             # The description goes first: a deletion that is cut short must not come back as a job.
             (folder / "job.json").unlink()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_known(folder, IN_A_JOB)
+        with contextlib.suppress(OSError):  # something that we do not know is in it
+            folder.rmdir()
 
     def close(self) -> None:
         """Let another server use the folder."""
@@ -85,12 +87,18 @@ class JobStore:
     def _load(self, folder: Path) -> None:
         try:
             job = job_from_json(json.loads((folder / "job.json").read_bytes()))
-            if job.id != folder.name:
+            if job.id != folder.name or not JOB_ID.fullmatch(job.id):
                 raise ValueError("the id is that of another folder")
+            if job.run is not None and not RUN_NAME.fullmatch(job.run.folder):
+                raise ValueError("the run is none of ours")
+            if not all(FRAME_ID.fullmatch(frame.id) for frame in job.frames):
+                raise ValueError("a frame is none of ours")
         except (OSError, ValueError, KeyError, TypeError):
-            if not (folder / "job.json").exists() and folder.is_dir():
+            if not (folder / "job.json").exists() and folder.is_dir() and JOB_ID.fullmatch(folder.name):
                 # Left by a start or a deletion that was cut short: nothing in it can be shown.
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_known(folder, IN_A_JOB)
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
             else:
                 _log.warning("%s: cannot be read as a job and is not shown; delete it if it is not needed", folder)
             return
@@ -120,25 +128,21 @@ class JobStore:
 def remove_unnamed(folder: Path, job: Job) -> None:
     """Delete what a job's folder holds and its description does not name, such as runs that were cut short."""
     kept_run = job.run.folder if job.run else None
-    for entry in folder.iterdir():
-        if entry.name.startswith("run-") and entry.name != kept_run:
-            shutil.rmtree(entry, ignore_errors=True)
-    layers = folder / "layers"
-    if layers.is_dir():
-        for entry in layers.iterdir():
-            if entry.name != kept_run:
-                shutil.rmtree(entry, ignore_errors=True)
+    stale = [entry.name for entry in folder.iterdir() if RUN_NAME.fullmatch(entry.name) and entry.name != kept_run]
+    stale += [f"layers/{name}" for name in _names_in(folder / "layers") if name != kept_run]
     if job.run:
-        alternatives = folder / job.run.folder / "alternatives"
         done = {f"method-{item.method}" for item in job.alternatives if item.state == DONE}
-        for entry in alternatives.iterdir() if alternatives.is_dir() else ():
-            if entry.name not in done:
-                shutil.rmtree(entry, ignore_errors=True)
+        place = f"{job.run.folder}/alternatives"
+        stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
-    frames = folder / "frames"
-    for entry in frames.iterdir() if frames.is_dir() else ():
-        if entry.name not in names:
-            entry.unlink(missing_ok=True)
+    stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]
+    for below in stale:
+        remove_known(folder, IN_A_JOB, below)
+    (folder / "frames").mkdir(exist_ok=True)
+
+
+def _names_in(folder: Path) -> list[str]:
+    return os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
 
 
 def size_of(path: Path) -> int:
@@ -155,18 +159,3 @@ def size_of(path: Path) -> int:
     except OSError:
         pass  # deleted meanwhile
     return total
-
-
-def _take_folder(work: Path) -> IO[bytes]:
-    """An open lock file, which the system lets go when this process ends, however it ends."""
-    file = (work / "server.lock").open("ab")
-    try:
-        import fcntl
-    except ImportError:
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise InputError(f"{work}: another server uses this folder; stop it or name another with --work") from error
-    return file

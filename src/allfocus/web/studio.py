@@ -36,7 +36,7 @@ class Studio:
         self.store = JobStore(settings.work)
         self.bus = EventBus()
         self.cache = LayerCache(settings.cache_bytes, settings.work)
-        self.pictures = ProcessPool(max(2, settings.workers))
+        self.pictures = ProcessPool(max(2, settings.workers), settings.memory_bytes)
         self.lock = threading.RLock()
         """Held while the description of a job changes."""
         self.progress: dict[str, dict[str, Any]] = {}
@@ -47,7 +47,9 @@ class Studio:
         self._cleaner.start()
 
     def close(self) -> None:
-        """Stop all work; jobs that ran are marked so."""
+        """Stop all work; jobs that ran are marked so. A second call does nothing."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         self.fusions.close()
         self.pictures.close()

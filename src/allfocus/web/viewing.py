@@ -18,9 +18,13 @@ from allfocus.web import layers
 from allfocus.web.processes import TaskError
 from allfocus.web.records import ACTIVE, Job, Run, Stroke
 from allfocus.web.refusals import Refusal
-from allfocus.web.retouching import Samples, paint, replay, stroke_area
+from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
 from allfocus.web.studio import Studio
 
+MOST_WORK = 1_500_000_000
+"""Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
+MOST_WORK_OF_ALL = 6_000_000_000
+"""The same of all strokes of a job, which are painted again after a crash."""
 MOST_STROKES = 5000
 MOST_POINTS = 300_000
 """Of all strokes of a job."""
@@ -167,6 +171,10 @@ class Viewer:
         area = stroke_area(stroke, run.width, run.height)
         if area[0] >= area[2] or area[1] >= area[3]:
             raise Refusal(400, f"the stroke lies outside the picture, which is {run.width}x{run.height}")
+        size = (run.width, run.height)
+        work = stroke_work(stroke, *size)
+        if work > MOST_WORK or work + sum(stroke_work(each, *size) for each in job.strokes) > MOST_WORK_OF_ALL:
+            raise Refusal(413, "the stroke has too many points for so large a brush; paint it in parts, or with less")
         with self._painting(job_id):
             samples = self._open(job, run, source)
             folder = self._painted(job, run, create=True)

@@ -15,12 +15,16 @@ import threading
 import traceback
 from typing import Any, BinaryIO, TextIO
 
+MEMORY_LIMIT = "ALLFOCUS_WORKER_MEMORY"
+"""The variable that tells a worker process how many bytes it may take."""
+
 
 def main() -> None:
     """Work until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("800")  # when the memory is full, the system shall take this process and not the server
+    _limit_memory(os.environ.get(MEMORY_LIMIT))
     logging.getLogger("tifffile").addHandler(logging.NullHandler())
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not get between the answers
@@ -29,6 +33,17 @@ def main() -> None:
     while True:
         task = tasks.get()
         _answer(answers, _carry_out(task, answers))
+
+
+def _limit_memory(limit: str | None) -> None:
+    """Let the system refuse memory beyond the limit, so that no file a client sends can take that of the machine."""
+    if not limit:
+        return
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        # What is written to, and not addresses: libraries reserve many more of those than they ever use.
+        resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
 
 
 def _listen(source: BinaryIO, tasks: "queue.SimpleQueue[dict[str, Any]]") -> None:
@@ -45,7 +60,7 @@ def _carry_out(task: dict[str, Any], answers: TextIO) -> dict[str, Any]:
         return {"done": TASKS[task["name"]](**task["values"], tell=lambda message: _answer(answers, message))}
     except AllfocusError as error:
         return {"error": str(error), "bad": True}
-    except MemoryError:
+    except MemoryError:  # what our own errors say of it is above
         return {"error": "there is not enough memory; use fewer or smaller frames", "bad": True}
     except OSError as error:
         return {"error": f"the disk refused ({error.strerror or error}); free some space", "bad": False}

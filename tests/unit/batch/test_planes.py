@@ -11,7 +11,7 @@ pytest.importorskip("zarr", reason="needs the extra batch")
 
 import zarr
 
-from allfocus.batch import plane_fusion, plane_tasks
+from allfocus.batch import plane_fusion, plane_tasks, plane_work
 from allfocus.batch.cluster import Lost
 from allfocus.batch.ome_zarr_files import ZarrResult, describe_zarr
 from allfocus.batch.plane_fusion import fuse_planes
@@ -358,7 +358,7 @@ def test_planes_that_changed_between_two_runs_are_read_anew(tmp_path, plane_pixe
 
 
 def test_two_runs_do_not_write_one_result(tmp_path, planes, as_if_large):
-    with plane_fusion._work_folder(tmp_path / "out.zarr", []), pytest.raises(OutputError, match="another batch"):
+    with plane_work.work_folder(tmp_path / "out.zarr"), pytest.raises(OutputError, match="another batch"):
         fuse_planes(planes, tmp_path / "out.zarr", block=256)
 
 

@@ -98,9 +98,9 @@ def test_the_version_of_a_method_is_its_code_and_weights():
 
 
 def test_the_version_of_code_covers_modules_that_are_imported_by_their_package(monkeypatch):
-    # gpu.py has `from allfocus.network import gpu_fusion`.
-    before = code_fingerprint.__wrapped__("allfocus.fusion.gpu")
+    # circuit.py has `from allfocus.scenes import drawing`.
+    before = code_fingerprint.__wrapped__("allfocus.scenes.circuit")
     read = fingerprints._source
-    changed = {"allfocus.network.gpu_fusion": "CHANGED = True"}
+    changed = {"allfocus.scenes.drawing": "CHANGED = True"}
     monkeypatch.setattr(fingerprints, "_source", lambda module: changed.get(module) or read(module))
-    assert code_fingerprint.__wrapped__("allfocus.fusion.gpu") != before
+    assert code_fingerprint.__wrapped__("allfocus.scenes.circuit") != before

@@ -1,5 +1,6 @@
 """The table of methods, `fuse`, and the shared check through `fuse`: what every method that runs must do."""
 
+import base64
 import importlib
 import importlib.resources
 
@@ -9,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import lost_detail, methods
+from allfocus.fusion import lost_detail, methods, windows
+from allfocus.fusion.inference import WHOLE_KEY
 from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.tiling import FrameSpool
@@ -317,11 +319,18 @@ def test_the_file_of_a_network_is_a_method(desk, own_network):
     np.testing.assert_array_equal(found.decision, expected.decision)
 
 
-def test_a_network_of_ones_own_is_what_runs(desk, own_network):
+@pytest.mark.parametrize("part", ["coarsest level", "finer levels"])
+def test_a_network_of_ones_own_is_what_runs_at_every_level(monkeypatch, desk, own_network, part):
+    """The file is the graph of the finer levels, and holds that of the coarsest."""
+    monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
     model = onnx.load(own_network)
-    kernel = next(tensor for tensor in model.graph.initializer if len(tensor.dims) == 4)
+    held = next(entry for entry in model.metadata_props if entry.key == WHOLE_KEY)
+    graph = onnx.load_from_string(base64.b64decode(held.value)) if part == "coarsest level" else model
+    kernel = next(tensor for tensor in graph.graph.initializer if len(tensor.dims) == 4)
     values = onnx.numpy_helper.to_array(kernel)
     kernel.CopyFrom(onnx.numpy_helper.from_array(-values, kernel.name))
+    if part == "coarsest level":
+        held.value = base64.b64encode(graph.SerializeToString()).decode()
     onnx.save(model, own_network)
     assert np.abs(fuse(desk.frames, method=str(own_network)).image - fuse(desk.frames).image).max() > 0.01
 

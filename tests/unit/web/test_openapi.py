@@ -1,12 +1,17 @@
 """The described interface: whatever a client sends, whether it fits the description or not, no answer is a 5xx."""
 
 import json
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from allfocus.web import answers
+from allfocus.web.answers import BEYOND_SUCCESS
 
 schemathesis = pytest.importorskip("schemathesis")
 
@@ -48,6 +53,18 @@ def test_everything_of_the_contract_is_described(client: Any) -> None:
     } <= described
 
 
+def test_every_status_code_is_described_and_none_that_is_never_sent(client: Any) -> None:
+    schema = client.get("/openapi.json").json()
+    told = {(method, path) for path, methods in schema["paths"].items() for method in methods}
+    assert told == set(BEYOND_SUCCESS)
+    assert "422" not in json.dumps(schema["paths"])
+    assert "ValidationError" not in json.dumps(schema)
+    # Every number that the code refuses with is in the table for some operation.
+    sources = Path(answers.__file__).parent.glob("*.py")
+    found = {int(code) for source in sources for code in re.findall(r"Refusal\((\d{3})", source.read_text())}
+    assert found <= {status for statuses in BEYOND_SUCCESS.values() for status in statuses} | {401, 403, 413}
+
+
 @pytest.mark.parametrize(("real", "mode"), [(False, "POSITIVE"), (True, "POSITIVE"), (True, "NEGATIVE")])
 def test_no_request_makes_the_server_fail(client: Any, finished: dict[str, Any], real: bool, mode: str) -> None:
     statuses: dict[int, int] = {}
@@ -66,6 +83,7 @@ def test_no_request_makes_the_server_fail(client: Any, finished: dict[str, Any],
 
 def bombard(client: Any, operation: Any, mode: str, known: dict[str, str], statuses: dict[int, int]) -> None:
     """Send made-up requests to one operation; those with known names reach what lies behind the first check."""
+    described = client.get("/openapi.json").json()["paths"][operation.path][operation.method.lower()]["responses"]
 
     @settings(max_examples=6, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
@@ -74,6 +92,7 @@ def bombard(client: Any, operation: Any, mode: str, known: dict[str, str], statu
         case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
         answer = case.call(base_url=str(client.base_url).rstrip("/"))
         statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+        assert str(answer.status_code) in described, (case.as_curl_command(), answer.status_code)
         assert answer.status_code < 500, (case.as_curl_command(), answer.text)
         if answer.status_code >= 400:
             assert isinstance(json.loads(answer.text)["error"], str)

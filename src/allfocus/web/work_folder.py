@@ -1,0 +1,113 @@
+"""The studio's work folder: taken only if it is new, empty or our own, and cleaned only of what we know."""
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import IO
+
+from allfocus.errors import InputError, OutputError
+from allfocus.images.writing import replace_file
+
+MARKER = "allfocus-studio.json"
+LOCK = "server.lock"
+JOB_ID = re.compile(r"[0-9a-f]{24}")
+FRAME_ID = re.compile(r"[0-9a-f]{12}")
+RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
+
+_ON_ITS_WAY = r"(.*/)?\.[^/]+\.[0-9a-f]{8}\.(part|old)|(.*/)?\.allfocus-[0-9a-f]{12}\.journal"
+IN_A_JOB = re.compile(
+    r"job\.json|frames/[0-9a-f]{12}|thumbnails/[0-9a-f]{12}\.jpg"
+    r"|run-[0-9a-f]{8}/(result\.tif|alignment\.json|report\.html|relief\.npy)"
+    r"|run-[0-9a-f]{8}/(depth|depth-colour|depth_preview|decision|confidence)\.png"
+    r"|run-[0-9a-f]{8}/alternatives/[^/]+/level[0-9]+\.npy"
+    r"|layers/run-[0-9a-f]{8}/[^/]+/(level[0-9]+\.npy|strokes\.json)|" + _ON_ITS_WAY
+)
+"""What the folder of a job may hold, below it."""
+IN_A_LAYER = re.compile(r"level[0-9]+\.npy|strokes\.json|" + _ON_ITS_WAY)
+"""What the folder of a layer may hold."""
+IN_TEMPORARY = re.compile(
+    r"([0-9a-f]{16}/)?[0-9a-f]{16}(\.part|\.tif)|[0-9a-f]{12}\.(tif|png|jpg)|([0-9a-f]{16}/)?" + _ON_ITS_WAY
+)
+"""What the folder for files on their way may hold."""
+
+
+def take_folder(work: Path) -> IO[bytes]:
+    """The open lock of a work folder, which is made if need be; the system lets go of it when this process ends.
+
+    Raises:
+        InputError: Another server uses the folder.
+        OutputError: It holds things that are not ours, or cannot be written.
+    """
+    try:
+        work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _require_own(work)
+        guard = _lock(work)
+        try:
+            if not (work / MARKER).exists():
+                replace_file(work / MARKER, json.dumps({"made by": "allfocus serve"}).encode() + b"\n")
+            (work / "jobs").mkdir(exist_ok=True, mode=0o700)
+            (work / "temporary").mkdir(exist_ok=True)
+        except BaseException:
+            guard.close()
+            raise
+    except OSError as error:
+        raise OutputError(f"{work}: cannot be used ({error.strerror}); name another folder with --work") from error
+    return guard
+
+
+def _require_own(work: Path) -> None:
+    names = set(os.listdir(work))
+    if not names or MARKER in names:
+        return
+    # Version 0.1 made these and no marker; a folder of pictures does not look like that.
+    old = LOCK in names and names <= {LOCK, "jobs", "temporary"}
+    if old and all(JOB_ID.fullmatch(name) for name in os.listdir(work / "jobs") if (work / "jobs").is_dir()):
+        return
+    raise OutputError(
+        f"{work}: holds things that the studio did not make; name an empty or a new folder for its jobs with --work"
+    )
+
+
+def _lock(work: Path) -> IO[bytes]:
+    file = (work / LOCK).open("ab")
+    try:
+        import fcntl
+    except ImportError:
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise InputError(f"{work}: another server uses this folder; stop it or name another with --work") from error
+    return file
+
+
+def remove_known(root: Path, known: re.Pattern[str], below: str = "") -> None:
+    """Delete what we know in a folder, and the folders that are then empty; links and all else stay.
+
+    Args:
+        root: The folder that the names are relative to.
+        known: Names of files below it, with ``/`` between folders, that we made.
+        below: Only this part of it; empty takes all.
+    """
+    start = root / below
+    if start.is_symlink():
+        return
+    if start.is_file():
+        _remove_file(start, root, known)
+        return
+    for place, folders, files in os.walk(start, topdown=False):
+        for name in files:
+            _remove_file(Path(place, name), root, known)
+        del folders
+        if place != str(root):
+            with contextlib.suppress(OSError):  # not empty
+                os.rmdir(place)
+
+
+def _remove_file(path: Path, root: Path, known: re.Pattern[str]) -> None:
+    if known.fullmatch(path.relative_to(root).as_posix()) and not path.is_symlink():
+        with contextlib.suppress(OSError):
+            path.unlink()
