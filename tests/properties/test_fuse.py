@@ -124,6 +124,8 @@ def test_any_area_is_that_part_of_the_whole_whatever_the_cores(seed, count, size
     frames = render_scene("slope", frames=count, size=size, seed=seed).frames
     largest = 1 if half else frame_source.LARGEST_FULL_SCALE
     with (
+        # More than the network can see; what the smaller margin costs is tested in tests/unit/fusion/test_windows.py.
+        mock.patch.object(windows, "MARGIN", 48),
         mock.patch.object(windows, "LARGEST_WHOLE_SIDE", 64),
         mock.patch.object(learned, "PLAN_PIXELS", count * 65 * 65),
         mock.patch.object(frame_source, "LARGEST_FULL_SCALE", largest),

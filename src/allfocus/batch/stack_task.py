@@ -17,7 +17,7 @@ from allfocus.batch.own_files import files_of, from_states, lost_thumbnail_path,
 from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.images.files import open_plain
-from allfocus.images.protection import FileState, OwnResults, replacing_only
+from allfocus.images.protection import FileState, OwnResults, file_state, replacing_only
 from allfocus.version import __version__
 
 if TYPE_CHECKING:
@@ -174,11 +174,14 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
         if frame_states(frames, Path(task.root)) != states:
             raise InputError("its frames changed while they were fused; run the batch again")
 
-    with replacing_only(_own_results(task, written, require_unchanged)):
+    results = _own_results(task, written, require_unchanged)
+    with replacing_only(results):
         result = fuse_files(frames, task.target, overwrite=True, **_options(task))
         _write_thumbnail(result.image, task.thumbnail)
         if result.worst_place is not None:
             _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
+        elif results.known is None or file_state(task.lost_thumbnail) in results.known(task.lost_thumbnail):
+            task.lost_thumbnail.unlink(missing_ok=True)
     height, width = result.image.shape[:2]
     lost = result.lost_detail
     return replace(

@@ -1,9 +1,10 @@
 """What the shipped network costs in floating-point operations, counted from the shapes of its ONNX graphs.
 
 A picture is decided at several levels, each with a quarter of the pixels of the next finer one: their costs are added
-up, the coarsest with the graph that sees the picture whole, all others with the graph of a level. onnxruntime tells the shapes that every operator saw in one run, with all of its optimisations switched off so that the
-operators are those of the file. A multiplication and an addition count as two operations; a function such as exp counts
-as one; moving data counts nothing. An operator that is not in the table stops the count, so that it is never too low.
+up, the coarsest with the graph that sees the picture whole, all others with the graph of a level. onnxruntime tells the
+shapes that every operator saw in one run, with all of its optimisations switched off so that the operators are those of
+the file. A multiplication and an addition count as two operations; a function such as exp counts as one; moving data
+counts nothing. An operator that is not in the table stops the count, so that it is never too low.
 """
 
 import base64

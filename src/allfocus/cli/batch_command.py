@@ -30,18 +30,8 @@ if TYPE_CHECKING:
 
 ONLY_FOR_STACKS = (
     *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "method", "align", "skip_bad"),
-    *(
-        "crop",
-        "linear_light",
-        "unveil",
-        "depth_maps",
-        "confidence_maps",
-        "decision_maps",
-        "check_maps",
-        "bit_depth",
-        "quality",
-    ),
-    *("max_pixels", "dry_run"),
+    *("crop", "linear_light", "unveil", "depth_maps", "confidence_maps", "decision_maps", "check_maps", "bit_depth"),
+    *("quality", "max_pixels", "dry_run"),
 )
 """Options that say nothing about planes; given with them, they are a mistake."""
 ROWS = 8
@@ -115,9 +105,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option(
     "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
 )
-@click.option(
-    "--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]"
-)
+@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off their ground. [on]")
 @click.option("--depth-maps", is_flag=True, help="Also write NAME_depth.png for each stack.")
 @click.option("--confidence-maps", is_flag=True, help="Also write NAME_confidence.png for each stack.")
 @click.option("--decision-maps", is_flag=True, help="Also write NAME_decision.png for each stack.")

@@ -64,9 +64,7 @@ def _file_option(name: str, description: str) -> Callable[[Function], Function]:
 @click.option(
     "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
 )
-@click.option(
-    "--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off what is behind. [on]"
-)
+@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off their ground. [on]")
 @_file_option("--depth-map", "Also write the depth: 16-bit grey, near is black; and beside it a preview in colours.")
 @_file_option("--confidence-map", "Also write how sure the depth is: a guess is black.")
 @_file_option("--check-map", "Also write the result in grey with a warm colour where detail of some frame is lost.")

@@ -49,7 +49,7 @@ def detail_evidence(picture: NDArray[np.float32], noise: float) -> NDArray[np.fl
 
 
 def stack_evidence(frames: Sequence[NDArray[np.float32]], noise: float) -> NDArray[np.float32]:
-    """Returns per pixel (H, W) how much detail there is in the frame that has most of it; see :func:`detail_evidence`."""
+    """Returns per pixel (H, W) how much detail the frame that has most of it has; see :func:`detail_evidence`."""
     return functools.reduce(np.maximum, (detail_evidence(frame, noise) for frame in frames))
 
 

@@ -27,6 +27,7 @@ from allfocus.fusion.blending import (
     Curve,
     Veil,
     blend_frames,
+    detail_evidence,
     selection_weights,
     settle_logits,
     stack_evidence,
@@ -72,7 +73,7 @@ BRIGHTEST = np.float32(1.25)
 """What the network sees at the most: highlights beyond the robust range."""
 NEVER = np.float32(-1e30)
 """Logit of a frame where it has no pixels."""
-LEFT_OUT = np.float32(-30.0)
+LEFT_OUT = np.float32(-1e4)
 """The same while levels are decided."""
 _Result = TypeVar("_Result")
 
@@ -224,6 +225,10 @@ def plan_fusion(
     seen = [small[index] for index in order]
     evidence = stack_evidence(seen, span * noise / 2 ** (finest / 2))
     settled = np.stack(settle_logits(list(logits), evidence)).astype(np.float16)
+    # Where a frame lacks pixels, those filled in say nothing of a veil; and frames that are equal have none.
+    differ = any(float(np.abs(frame - small[0]).max()) > LEAST_NOISE * span for frame in small[1:])
+    masks = (source.read_valid(index, _whole(size)) for index in range(frames))
+    whole = all(mask is None or bool(mask.all()) for mask in masks)
     return Plan(
         size,
         scale,
@@ -237,7 +242,7 @@ def plan_fusion(
         settled,
         lean,
         decisiveness,
-        unveil and not hard,
+        unveil and differ and whole and not hard,
         weights,
     )
 
@@ -371,8 +376,11 @@ def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[
 
 def _run_core(
     plan: Plan, source: FrameSource, above: LevelDecisions, level: int, core: Area, *, device: str, threads: int
-) -> tuple[list[int], Area, NDArray[np.float32], LevelOutput]:
-    """Returns the frames that compete around a core, the region seen, the frames as seen, and what the network says."""
+) -> tuple[list[int], Area, NDArray[np.float32], NDArray[np.bool_], LevelOutput]:
+    """Returns what the network says around a core, and of what.
+
+    The frames that compete there, the region, the frames as they are seen, and where each of them competes.
+    """
     size = level_size(plan.decided_size, level)
     region = grow(core, size)
     under = halve(region)
@@ -383,14 +391,15 @@ def _run_core(
     frames = [source.read_reduced(index, inside, level) for index in chosen]
     stack = _prepare(frames, range(len(frames)), plan.low, plan.span, region)
     given = Above(*above.gather(under, chosen))
-    return chosen, region, stack, run_level(stack, given, device=device, threads=threads, weights=plan.weights)
+    output = run_level(stack, given, device=device, threads=threads, weights=plan.weights)
+    return chosen, region, stack, given.behind > -EXCLUSION, output
 
 
 def _decide_core(
     plan: Plan, source: FrameSource, above: LevelDecisions, level: int, core: Area, *, device: str, threads: int
 ) -> Tile:
     """Returns the decision of one core of a level between the plan and the finest."""
-    chosen, region, _, output = _run_core(plan, source, above, level, core, device=device, threads=threads)
+    chosen, region, _, _, output = _run_core(plan, source, above, level, core, device=device, threads=threads)
     inside = within(core, region)
     logits = _forbid(output.logits[(slice(None), *inside)], source, chosen, core, level, plan.scale)
     quarter = tuple(slice(side.start // 4, -(-side.stop // 4)) for side in inside)
@@ -417,10 +426,13 @@ def _fuse_core(
         output = LevelOutput(behind, veil, picture, np.zeros_like(picture))
         frames = [source.read_reduced(index, _whole(size)) for index in chosen]
         stack = _prepare(frames, range(len(frames)), plan.low, plan.span)
+        competing = behind[:, ::2, ::2] > -EXCLUSION
     else:
-        chosen, region, stack, output = _run_core(plan, source, above, 0, core, device=device, threads=threads)
+        chosen, region, stack, competing, output = _run_core(
+            plan, source, above, 0, core, device=device, threads=threads
+        )
     seen, seen_frames = within(wide, region), tuple(chosen)
-    evidence = stack_evidence([part.transpose(1, 2, 0) for part in stack], plan.noise)[seen]
+    evidence = _competing_evidence(stack, competing, plan.noise)[seen]
     chosen, logits = _settle(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
@@ -449,13 +461,22 @@ def _fuse_core(
 
     frames_read = (read(index, weight) for index, weight in zip(chosen, weights, strict=True))
     image = blend_frames(frames_read, weights, curve=curve)
-    if plan.unveil and whole and plan.level > 0:
+    if plan.unveil and plan.level > 0:
         correction = enlarge(output.correction[(slice(None), *seen)].transpose(1, 2, 0), plan.scale)[trim]
         image = image + plan.span * (correction if image.ndim == 3 else correction.mean(axis=2))
     positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
     decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
     return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim], veil)
+
+
+def _competing_evidence(stack: NDArray[np.float32], competing: NDArray[np.bool_], noise: float) -> NDArray[np.float32]:
+    """Returns what :func:`stack_evidence` does, of the frames (n, 3, h, w) where they compete (n, h / 2, w / 2)."""
+    result = np.zeros(stack.shape[2:], np.float32)
+    for frame, there in zip(stack, competing, strict=True):
+        large = there.repeat(2, axis=0).repeat(2, axis=1)
+        np.maximum(result, np.where(large, detail_evidence(frame.transpose(1, 2, 0), noise), 0), out=result)
+    return result
 
 
 def _settle(
@@ -466,8 +487,6 @@ def _settle(
     There the network has little to go by, and what it says would change from place to place for no reason: frames that
     differ in brightness by a trifle would show as blotches with an edge. The settled logits of the plan change slowly.
     """
-    if evidence.min() > 1 - 1e-3:
-        return chosen, list(logits - logits.max(axis=0))
     settled = _under(plan, wide)
     likely = np.exp(settled - settled.max(axis=0)).max(axis=(1, 2)) > 0.01
     everyone = [index for place, index in enumerate(plan.order) if index in chosen or likely[place]]

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 Area = tuple[slice, slice]
 """Rows and columns."""
 
-MARGIN = 32
-"""Pixels that the network sees beyond a core on each side, a multiple of its step. Its reach is a little more, but what
-lies beyond 32 pixels changes a picture by less than one level of 8 bits (tests/unit/fusion/test_windows.py)."""
+MARGIN = 48
+"""Pixels that the network sees beyond a core on each side: its reach, rounded up to a multiple of its step."""
 STEP = 16
 """Cores begin at multiples of this, so that the network's coarser grids lie the same in every window."""
 CORE = 512
@@ -66,7 +65,7 @@ def coarsest_level(size: tuple[int, int], frames: int, most: int) -> int:
 
 
 def grow(core: Area, size: tuple[int, int]) -> Area:
-    """Returns the core with its margin, as far as the picture goes; beyond its last row and column up to a whole step."""
+    """Returns the core with its margin, as far as the picture goes, and beyond its end up to a whole step."""
     rows, columns = (
         slice(max(0, side.start - MARGIN), min(-(-side.stop // STEP) * STEP + MARGIN, -(-length // STEP) * STEP))
         for side, length in zip(core, size, strict=True)

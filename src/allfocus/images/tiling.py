@@ -56,8 +56,8 @@ class FrameSpool:
     """A stack of frames in one temporary file, which is gone when the spool is closed or the program ends.
 
     Frames are stored with the bit depth of their files (8, 16 or 32 for floating point), so nothing is lost; where
-    `scale` asks for it, once more at a reduced scale and at halves of that; and with what `measure` returned for each reduced frame, so that
-    they need not be read again for it.
+    `scale` asks for it, once more at a reduced scale and at halves of that; and with what `measure` returned for each
+    reduced frame, so that they need not be read again for it.
 
     Example:
         >>> with FrameSpool(bit_depth=8) as spool:

@@ -35,8 +35,8 @@ EXCLUSION = 6.0
 """Logits behind the best by which a source has lost for good: odds of 400 to 1."""
 EXCLUSION_RAMP = 2.0
 """Logits over which a source fades out of the means and maxima before it is left out."""
-LEFT_OUT = -30.0
-"""Added to the logit of a source that is left out: it weighs nothing, and stays out on the levels below."""
+LEFT_OUT = -1e4
+"""The logit of a source that is left out: it weighs nothing, and stays out on the levels below."""
 GAMMA = 2.0
 """How values stand to light when a veil is taken off: nearly the curve of most pictures, and cheap both ways."""
 LARGEST_OPACITY = 0.85
@@ -184,7 +184,7 @@ class StackNetwork(nn.Module):
         if behind is not None and competing is not None:
             logits = logits + self.inheritance * _double(behind)
             share = _double(competing)
-            logits = logits + torch.where(share > 0, torch.log(share.clamp(min=1e-4)), LEFT_OUT)
+            logits = torch.where(share > 0, logits + torch.log(share.clamp(min=1e-4)), LEFT_OUT)
         return Decision(logits, self._veil(frames, context, above, competing))
 
     def _context(self, shallow: Tensor, sources: int, competing: Tensor | None, *, whole: bool) -> Tensor:

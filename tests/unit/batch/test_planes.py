@@ -44,9 +44,7 @@ class ThisProcess:
 def as_if_large(monkeypatch):
     """Half scale, context and several windows for planes of a million pixels."""
     monkeypatch.setattr(plane_fusion, "Cluster", ThisProcess)
-    monkeypatch.setattr(learned, "LARGEST_WHOLE", 0)
-    monkeypatch.setattr(learned, "CONTEXT_PIXELS", 100_000)
-    monkeypatch.setattr(plane_tasks, "CONTEXT_PIXELS", 100_000)
+    monkeypatch.setattr(learned, "PLAN_PIXELS", 40_000)
     monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1000)
     monkeypatch.setattr(plane_tasks, "SURVEY_SIDE", 256)
     monkeypatch.setattr(plane_fusion, "CHUNK", 256)
@@ -91,8 +89,9 @@ def test_the_survey_in_blocks_finds_what_a_look_at_the_whole_finds(tmp_path, pla
     factor = plane_tasks.context_factor(stack)
     assert factor > 1
     for index in range(3):
-        expected = frame_source.read_whole_reduced(whole, index, factor)
-        np.testing.assert_allclose(surveyed.read_whole(index, factor), expected, atol=1e-6)
+        everything, level = (slice(None), slice(None)), factor.bit_length() - 1
+        expected = whole.read_reduced(index, everything, level)
+        np.testing.assert_allclose(surveyed.read_reduced(index, everything, level), expected, atol=1e-6)
 
 
 def test_tiled_tiff_files_give_the_same(tmp_path, plane_pixels, as_if_large):

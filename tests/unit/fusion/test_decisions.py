@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from allfocus.fusion.decisions import EXCLUSION, MARGIN_TO_STAY, VEIL_CHANNELS, LevelDecisions, Tile, make_tile
+from allfocus.fusion.decisions import EXCLUSION, VEIL_CHANNELS, LevelDecisions, Tile, make_tile
 from allfocus.fusion.windows import split_core
 
 ORDER = (3, 0, 2, 1)
@@ -42,8 +42,7 @@ def in_tiles(said, areas):
 
 
 def expected_behind(logits):
-    behind = logits - logits.max(axis=0)
-    return np.where(behind > -MARGIN_TO_STAY, behind, -EXCLUSION).astype(np.float16).astype(np.float32)
+    return np.maximum(logits - logits.max(axis=0), -EXCLUSION).astype(np.float16).astype(np.float32)
 
 
 def test_a_tile_holds_how_far_frames_are_behind_and_drops_those_that_have_lost_everywhere(said):
@@ -68,22 +67,18 @@ def test_a_tile_is_a_copy(said):
 
 
 @pytest.mark.parametrize("beyond", [-0.1, 0.0, 0.1])
-def test_a_frame_is_out_when_it_is_the_margin_behind_and_no_sooner(beyond):
-    margin = MARGIN_TO_STAY + beyond
+def test_a_frame_is_out_when_it_is_the_exclusion_behind_and_no_sooner(beyond):
+    margin = EXCLUSION + np.float32(beyond)
     logits = np.stack([np.zeros((4, 4)), np.full((4, 4), -margin)]).astype(np.float32)
     veil, picture = np.zeros((2, VEIL_CHANNELS, 1, 1), np.float32), np.zeros((3, 4, 4), np.float32)
     area = (slice(0, 4), slice(0, 4))
     assert make_tile(area, (0, 1), logits, veil, picture).chosen == ((0, 1) if beyond < 0 else (0,))
 
 
-def test_whoever_stays_is_not_out():
-    assert 0 < MARGIN_TO_STAY <= EXCLUSION
-
-
 def test_a_single_pixel_keeps_a_frame_in_the_running():
     logits = np.full((3, 8, 8), -20, np.float32)
     logits[0] = 0
-    logits[2, 7, 1] = 0.1 - MARGIN_TO_STAY
+    logits[2, 7, 1] = 0.1 - EXCLUSION
     veil, picture = np.zeros((3, VEIL_CHANNELS, 2, 2), np.float32), np.zeros((3, 8, 8), np.float32)
     tile = make_tile((slice(0, 8), slice(0, 8)), (4, 5, 6), logits, veil, picture)
     assert tile.chosen == (4, 6)

@@ -367,7 +367,7 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, small_win
             return found
 
     monkeypatch.setattr(inference, "_session", lambda *arguments, whole: Damaged(whole))
-    with pytest.raises(InputError, match="no numbers"):
+    with pytest.raises(InputError, match="not numbers"):
         fuse_ips(desk.frames, device="cpu")
     assert window_threads() == []
 

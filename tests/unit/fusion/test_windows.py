@@ -157,14 +157,13 @@ def test_the_network_sees_a_margin_around_a_core_or_the_end_of_the_picture(size,
         assert above.start % 4 == above.stop % 4 == 0
 
 
-def test_the_margin_is_more_than_the_network_can_see():
-    torch = pytest.importorskip("torch")
+def test_margins_and_cores_lie_on_the_grids_of_the_network():
+    pytest.importorskip("torch")
     from allfocus.network import stack_network
 
-    assert torch
-    assert stack_network.REACH < MARGIN
     assert MARGIN % STEP == 0
     assert STEP % (2 * stack_network.SIZE_MULTIPLE) == 0
+    assert stack_network.REACH < FULL_MARGIN
 
 
 def test_what_areas_share_and_where_it_lies():
@@ -222,6 +221,8 @@ def test_the_energy_of_noise_is_what_white_noise_measures(deviation):
 
 SIZE = (301, 397)
 WHOLE = whole_of(*SIZE)
+FULL_MARGIN = 48
+"""More than the network can see. The margin that is used is smaller, which a test of its own says what costs."""
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +233,8 @@ def desk():
 
 @pytest.fixture
 def levels(monkeypatch):
-    """A picture of 301 x 397 is seen whole at level 2; levels 1 and 0 are decided in windows."""
+    """A picture of 301 x 397 is seen whole at level 2; levels 1 and 0 are decided in windows, with a full margin."""
+    monkeypatch.setattr(windows, "MARGIN", FULL_MARGIN)
     monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
     monkeypatch.setattr(learned, "PLAN_PIXELS", 50_000)
 
@@ -307,6 +309,20 @@ def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, scale, co
     assert_same(found, expected)
     best = max(peak_signal_noise_ratio(frame, desk.truth) for frame in desk.frames)
     assert peak_signal_noise_ratio(expected.image, desk.truth) > best + 5
+
+
+@pytest.mark.parametrize("name", ["desk", "slope", "foliage", "insect", "circuit"])
+def test_the_margin_that_is_used_costs_less_than_one_level_of_eight_bits(monkeypatch, levels, name):
+    """Even where cores are as small as they get."""
+    frames = render_scene(name, frames=6, size=SIZE).frames
+    source = MemorySource(frames)
+    plan = plan_fusion(source)
+    expected = fuse_area(plan, source, WHOLE)
+    monkeypatch.setattr(windows, "MARGIN", MARGIN)
+    monkeypatch.setattr(windows, "CORE", SMALLEST_CORE)
+    found = fuse_area(plan, source, WHOLE)
+    assert np.abs(found.image - expected.image).max() < 1 / 255
+    assert (found.decision == expected.decision).mean() >= 0.999
 
 
 @pytest.mark.parametrize("name", ["slope", "foliage", "insect"])
@@ -390,8 +406,8 @@ def test_an_area_reads_only_what_it_needs(monkeypatch, desk):
     fuse_area(plan, source, (slice(0, 30), slice(0, 30)), progress=lambda *steps: calls.append(steps))
     # Level 1 and level 0, with a margin each; the margin of the first must hold that of the second.
     assert [shape[2:] for shape in seen] == [(96, 96), (80, 80)]
-    assert max(area[0].stop for level, area in read if level == 0) == 32 + MARGIN
-    assert max(area[0].stop for level, area in read if level == 1) <= 48 + MARGIN
+    assert max(area[0].stop for level, area in read if level == 0) == 32 + FULL_MARGIN
+    assert max(area[0].stop for level, area in read if level == 1) <= 48 + FULL_MARGIN
     assert calls[-1] == (100, 100)
 
 
@@ -439,7 +455,9 @@ def steep():
 
 @pytest.fixture
 def steep_levels(monkeypatch):
-    """Thirty frames of 160 x 200 are seen whole at half that, and decided in windows once more."""
+    """Thirty frames of 160 x 200 are seen whole at half that, and decided in windows once more, with a full margin."""
+    monkeypatch.setattr(windows, "MARGIN", FULL_MARGIN)
+    monkeypatch.setattr(learned, "WORKING_PIXELS", 10**9)
     monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
     monkeypatch.setattr(learned, "PLAN_PIXELS", 250_000)
 
@@ -470,7 +488,7 @@ def test_a_window_holds_no_more_than_it_may_unless_it_is_as_small_as_windows_get
     fuse_ips(steep.frames)
     in_windows = seen[1:]
     assert len(in_windows) > 1
-    smallest = 2 * windows.SMALLEST_CORE + 2 * MARGIN
+    smallest = 2 * windows.SMALLEST_CORE + 2 * FULL_MARGIN
     for frames, _, height, width in in_windows:
         assert frames * height * width <= 300_000 or max(height, width) <= smallest
 
@@ -522,7 +540,7 @@ def test_pixels_of_a_frame_that_has_lost_change_nothing():
     plan = dataclasses.replace(plan, tile=dataclasses.replace(plan.tile, behind=behind), settled=settled)
     expected = fuse_area(plan, source, WHOLE)
     # The network sees no farther than its margin.
-    first = 4 * 52 + 2 * MARGIN
+    first = 4 * 52 + 2 * FULL_MARGIN
     spoilt = frames[0].copy()
     spoilt[:, first:] = texture(1, SIZE, sigma=2.5)[:, first:]
     found = fuse_area(plan, MemorySource([spoilt, *frames[1:]]), WHOLE)
