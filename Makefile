@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test lint wheel benchmark clean
 
 demo: $(STAMPS)/core
 	$(BIN)/allfocus demo --output demo --overwrite
@@ -21,6 +21,14 @@ lint: $(STAMPS)/all
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo > $(STAMPS)/lint-imports.txt || (cat $(STAMPS)/lint-imports.txt; false)
 
+# The wheel and, beside it, its bill of materials (SBOM).
+wheel: $(STAMPS)/all
+	rm -rf build/wheel
+	@mkdir -p dist
+	$(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	$(BIN)/python tools/supply.py sbom build/wheel/*.whl
+	mv build/wheel/* dist/
+
 # An hour on two cores; needs 7 GB below reports/ and, for the last one, the data sets.
 benchmark: $(STAMPS)/all
 	$(BIN)/python benchmarks/fuzz_decoders.py
@@ -31,7 +39,7 @@ benchmark: $(STAMPS)/all
 
 clean:
 	rm -rf demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests benchmarks tools -name __pycache__ -type d -exec rm -rf {} +
 
 # A stamp says that an installation has happened; it is renewed when what is to be installed changes.
 $(STAMPS)/venv:
