@@ -29,7 +29,7 @@ NEGLIGIBLE = np.float32(0.01)
 """A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
 LARGEST_OPACITY = np.float32(0.85)
 """These two are those of `allfocus.network.stack_network`, where they are explained."""
-FAINTEST_OPACITY = np.float32(0.02)
+FAINTEST_OPACITY = np.float32(0.1)
 
 
 def detail_evidence(picture: NDArray[np.float32], noise: float) -> NDArray[np.float32]:

@@ -265,7 +265,7 @@ def estimate_noise(sharpness: NDArray[np.float32]) -> float:
     Args:
         sharpness: (frames, rows, columns), from :func:`allfocus.fusion.windows.block_sharpness`.
     """
-    return float(np.sqrt(np.quantile(sharpness.min(axis=0), 0.05) / NOISE_ENERGY))
+    return float(np.sqrt(np.quantile(sharpness.min(axis=0), 0.005) / NOISE_ENERGY))
 
 
 def fuse_area(

@@ -29,9 +29,9 @@ def fusions(monkeypatch):
     run = []
     original = cells.fuse
 
-    def count(frames, *, method, device):
+    def count(frames, *, method, device, check):
         run.append(method)
-        return original(frames, method=method, device=device)
+        return original(frames, method=method, device=device, check=check)
 
     monkeypatch.setattr(cells, "fuse", count)
     return run
@@ -128,11 +128,11 @@ def test_a_missing_cell_is_an_error_row_and_has_no_mean(small_sets, tmp_path):
 def test_one_failure_takes_the_mean_from_the_whole_method(small_sets, tmp_path, monkeypatch):
     original = cells.fuse
 
-    def fail_once(frames, *, method, device):
+    def fail_once(frames, *, method, device, check):
         if method == "average" and not (tmp_path / "failed").exists():
             (tmp_path / "failed").touch()
             raise MemoryError("no room\nat all")
-        return original(frames, method=method, device=device)
+        return original(frames, method=method, device=device, check=check)
 
     monkeypatch.setattr(cells, "fuse", fail_once)
     result = quick(small_sets, tmp_path / "out")
