@@ -143,7 +143,8 @@ def unveil(frame: NDArray[np.float32], veil: Veil, low: float, span: float) -> N
     values = (pixels - np.float32(low)) / np.float32(span)
     light = (np.square(np.maximum(values, 0)) - added) / (1 - opacity)
     change = np.sqrt(np.maximum(light, 1e-6)) - values
-    result[there] = pixels + amount * change * np.float32(span)
+    # What a veil hides can be guessed brighter than white; no value may leave the range of the frames.
+    result[there] = np.clip(pixels + amount * change * np.float32(span), np.minimum(pixels, 0), np.maximum(pixels, 1))
     return result
 
 

@@ -463,7 +463,8 @@ def _fuse_core(
     image = blend_frames(frames_read, weights, curve=curve)
     if plan.unveil and plan.level > 0:
         correction = enlarge(output.correction[(slice(None), *seen)].transpose(1, 2, 0), plan.scale)[trim]
-        image = image + plan.span * (correction if image.ndim == 3 else correction.mean(axis=2))
+        corrected = image + plan.span * (correction if image.ndim == 3 else correction.mean(axis=2))
+        image = np.clip(corrected, np.minimum(image, 0), np.maximum(image, 1))
     positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
     decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]

@@ -29,7 +29,7 @@ def test_a_veil_has_as_many_channels_as_fusion_keeps():
 def test_fusion_takes_a_veil_off_as_the_network_does():
     generator = torch.Generator().manual_seed(0)
     frames = torch.rand(1, 1, 3, 16, 24, generator=generator)
-    for opacity in (0.0, 0.03, 0.5, 0.9):
+    for opacity in (0.0, 0.13, 0.5, 0.9):
         veil = torch.full((1, 1, 5, 4, 6), opacity)
         veil[:, :, 1:4] = 0.2 - stack_network.local_light(frames)  # an even colour
         expected = stack_network.unveil(frames, veil)[0, 0].permute(1, 2, 0).numpy()
@@ -38,4 +38,5 @@ def test_fusion_takes_a_veil_off_as_the_network_does():
         # Stored darker and from another black than the network sees it.
         stored = 0.1 + 0.5 * frames[0, 0].permute(1, 2, 0).numpy()
         found = (blending.unveil(stored, own, 0.1, 0.5) - 0.1) / 0.5
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        # Fusion keeps to the range in which values are stored.
+        np.testing.assert_allclose(found, np.minimum(expected, (1 - 0.1) / 0.5), atol=1e-5)
