@@ -144,7 +144,8 @@ def unveil(frame: NDArray[np.float32], veil: Veil, low: float, span: float) -> N
     light = (np.square(np.maximum(values, 0)) - added) / (1 - opacity)
     change = np.sqrt(np.maximum(light, 1e-6)) - values
     # What a veil hides can be guessed brighter than white; no value may leave the range of the frames.
-    result[there] = np.clip(pixels + amount * change * np.float32(span), np.minimum(pixels, 0), np.maximum(pixels, 1))
+    lowest, highest = np.minimum(pixels, np.float32(low)), np.maximum(pixels, np.float32(low + span))
+    result[there] = np.clip(pixels + amount * change * np.float32(span), lowest, highest)
     return result
 
 

@@ -464,7 +464,8 @@ def _fuse_core(
     if plan.unveil and plan.level > 0:
         correction = enlarge(output.correction[(slice(None), *seen)].transpose(1, 2, 0), plan.scale)[trim]
         corrected = image + plan.span * (correction if image.ndim == 3 else correction.mean(axis=2))
-        image = np.clip(corrected, np.minimum(image, 0), np.maximum(image, 1))
+        lowest, highest = np.float32(plan.low), np.float32(plan.low + plan.span)
+        image = np.clip(corrected, np.minimum(image, lowest), np.maximum(image, highest))
     positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
     decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
