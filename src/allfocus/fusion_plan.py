@@ -214,8 +214,10 @@ def plan_fusion(
         maps=maps,
         linear_light=options.linear_light,
     )
-    if options.veil_map is not None and not (method.selects and options.unveil):
+    if options.veil_map is not None and not method.selects:
         raise InputError(f"{options.method} takes no veils off, so there is no map of them; leave it out or use ips")
+    if options.veil_map is not None and not options.unveil:
+        raise InputError("a map of veils was asked for, but they are to be left on; leave out --no-unveil or the map")
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     reader = open_stack(paths, max_pixels=options.max_pixels, on_bad_frame=leave_out)
     plan = FusionPlan(reader, Path(output), options)

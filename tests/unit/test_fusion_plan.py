@@ -139,3 +139,11 @@ def test_the_command_line_is_understood_by_the_command_and_says_the_same():
 def test_the_command_of_a_frame_whose_name_begins_with_a_dash_can_be_given():
     words = FuseOptions().command(["-x 1.png", "b.png"], "o.png")
     assert words == f"allfocus fuse '{os.path.join('.', '-x 1.png')}' b.png -o o.png"
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"), [({"method": "dsift"}, "dsift takes no veils off"), ({"unveil": False}, "to be left on")]
+)
+def test_a_map_of_veils_that_nobody_takes_off_is_refused_with_the_reason(stack_folder, tmp_path, options, answer):
+    with pytest.raises(InputError, match=answer):
+        plan_fusion(stack_folder, tmp_path / "o.png", FuseOptions(veil_map=tmp_path / "v.png", **options))
