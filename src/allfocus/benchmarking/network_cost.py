@@ -1,8 +1,8 @@
 """What the shipped network costs in floating-point operations, counted from the shapes of its ONNX graphs.
 
 A picture is decided at several levels, each with a quarter of the pixels of the next finer one: their costs are added
-up, the coarsest with the graph that sees the picture whole, all others with the graph of a level. onnxruntime tells the
-shapes that every operator saw in one run, with all of its optimisations switched off so that the operators are those of
+up, the coarsest with the graph that sees the picture whole, the finest ones of a large picture with the refiner, those
+between with the graph of a level with context. onnxruntime tells the shapes that every operator saw in one run, with all of its optimisations switched off so that the operators are those of
 the file. A multiplication and an addition count as two operations; a function such as exp counts as one; moving data
 counts nothing. An operator that is not in the table stops the count, so that it is never too low.
 """
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from allfocus.errors import InputError
-from allfocus.fusion.inference import SIZE_MULTIPLE, WHOLE_KEY, weights_folder
+from allfocus.fusion.inference import KEYS, SIZE_MULTIPLE, Kind, weights_folder
 
 LARGEST_COST = 60_000
 """Operations per pixel and source that the shipped network may cost, over all levels: pixels are those of level 0."""
@@ -60,7 +60,13 @@ class NetworkCost:
 
 
 def count_operations(
-    model: Path | None = None, *, sources: int = 4, height: int = SIDE, width: int = SIDE, levels: int = LEVELS
+    model: Path | None = None,
+    *,
+    sources: int = 4,
+    height: int = SIDE,
+    width: int = SIDE,
+    levels: int = LEVELS,
+    refined: int = 0,
 ) -> NetworkCost:
     """Return the floating-point operations of the shipped network, or of another of the same kind.
 
@@ -70,6 +76,7 @@ def count_operations(
         height: Rows at the finest level; those of the coarsest must be a multiple of 8.
         width: Columns, likewise.
         levels: At how many scales it decides; 1 sees the picture whole at once.
+        refined: How many of them, from the finest on, are refined by their detail alone; 0 is the dearest case.
 
     Raises:
         InputError: The size does not fit the levels; the network has an operator whose cost is not known.
@@ -86,7 +93,8 @@ def count_operations(
     counted: dict[str, int] = {}
     for level in range(levels):
         size = height >> level, width >> level
-        for operator, inputs, outputs in _seen_shapes(content, sources, *size, whole=level == levels - 1):
+        kind: Kind = "whole" if level == levels - 1 else "refine" if level < refined else "context"
+        for operator, inputs, outputs in _seen_shapes(content, sources, *size, kind):
             count = _COUNTS.get(operator)
             if count is None:
                 raise InputError(f"the cost of the operator {operator} is not known; add it to {__name__}")
@@ -96,14 +104,14 @@ def count_operations(
 
 
 def _seen_shapes(
-    content: bytes, sources: int, height: int, width: int, *, whole: bool
+    content: bytes, sources: int, height: int, width: int, kind: Kind
 ) -> list[tuple[str, list[Shape], list[Shape]]]:
     """Return operator, input shapes and output shapes of everything that one run of a level executes."""
     import onnxruntime
 
-    if whole:
+    if (key := KEYS[kind]) is not None:
         plain = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-        content = base64.b64decode(plain.get_modelmeta().custom_metadata_map[WHOLE_KEY])
+        content = base64.b64decode(plain.get_modelmeta().custom_metadata_map[key])
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.log_severity_level = 3
@@ -112,6 +120,7 @@ def _seen_shapes(
     options.add_session_config_entry("session.disable_prepacking", "1")
     shapes: dict[str, tuple[int, ...]] = {
         "frames": (sources, 3, height, width),
+        "inside": (height, width),
         "behind": (sources, height // 2, width // 2),
         "veil_above": (sources, 5, height // 8, width // 8),
         "picture_above": (3, height // 2, width // 2),

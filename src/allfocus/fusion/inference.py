@@ -6,7 +6,7 @@ import importlib.resources
 import os
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from allfocus.fusion.network_checks import read_network, require_finite
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
-WHOLE_KEY = "allfocus.whole"
-"""Under which an ONNX file holds the graph of the coarsest level; see `allfocus.network.onnx_export`."""
-INPUTS = ("frames", "behind", "veil_above", "picture_above")
-"""Of the graph of a level; the coarsest level has the frames alone."""
+Kind = Literal["whole", "context", "refine"]
+"""How a level is decided: as the coarsest, seen whole; with context; or by its detail alone."""
+KEYS: dict[Kind, str | None] = {"whole": "allfocus.whole", "context": None, "refine": "allfocus.refine"}
+"""Under which an ONNX file holds the graph of each; None for the file itself. See `allfocus.network.onnx_export`."""
+INPUTS = ("frames", "inside", "behind", "veil_above", "picture_above")
+"""Of the graph of a level; the coarsest level has the first two alone."""
 
 
 def choose_device(asked: str) -> str:
@@ -86,7 +88,14 @@ class Above(NamedTuple):
 
 
 def run_level(
-    frames: NDArray[np.float32], above: Above | None, *, device: str, threads: int, weights: str | None = None
+    frames: NDArray[np.float32],
+    above: Above | None,
+    *,
+    device: str,
+    threads: int,
+    weights: str | None = None,
+    refine: bool = False,
+    size: tuple[int, int] | None = None,
 ) -> LevelOutput:
     """Returns what the network says of frames (n, 3, H, W).
 
@@ -96,41 +105,47 @@ def run_level(
         device: from :func:`choose_device`; not ``cuda`` for weights of one's own.
         threads: cores that this run may use.
         weights: an ONNX file that ``allfocus export`` wrote; None for the shipped one.
+        refine: decide by the detail of this level alone, and what is above it.
+        size: rows and columns of the frames that are of the picture; None for all. What follows is beyond its end.
 
     Raises:
         InputError: a network of one's own gives something that is no number.
     """
-    inputs = {"frames": frames}
+    inside = np.zeros(frames.shape[2:], np.float32)
+    inside[(slice(None), slice(None)) if size is None else (slice(size[0]), slice(size[1]))] = 1
+    inputs = {"frames": frames, "inside": inside}
     if above is not None:
         inputs |= {"behind": above.behind, "veil_above": above.veil, "picture_above": above.picture}
+    kind: Kind = "whole" if above is None else "refine" if refine else "context"
     if device == "cuda":
-        found = _run_torch(inputs)
+        found = _run_torch(inputs, kind)
     else:
-        found = _session(device, threads, weights, whole=above is None).run(None, inputs)
+        found = _session(device, threads, weights, kind).run(None, inputs)
     count, _, height, width = frames.shape
     picture = (3, height, width)
     shapes = ((count, height, width), (count, 5, height // 4, width // 4), picture, picture)
     return LevelOutput(*(require_finite(part, shape, weights) for part, shape in zip(found, shapes, strict=True)))
 
 
-def _run_torch(inputs: dict[str, NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+def _run_torch(inputs: dict[str, NDArray[np.float32]], kind: Kind) -> list[NDArray[np.float32]]:
     import torch
 
     tensors = [torch.from_numpy(part).to("cuda") for part in inputs.values()]
     # bfloat16 has the range of float32, and the logits that matter are small numbers.
     with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
-        found = _torch_graph(whole=len(tensors) == 1)(*tensors)
+        found = _torch_graph(kind)(*tensors)
     return [part.float().cpu().numpy() for part in found]
 
 
 @functools.cache
-def _torch_graph(*, whole: bool) -> Any:
+def _torch_graph(kind: Kind) -> Any:
     from allfocus.network.checkpoint import load_network
-    from allfocus.network.onnx_export import LevelGraph, WholeGraph
+    from allfocus.network.onnx_export import LevelGraph, RefinerGraph, WholeGraph
 
     with importlib.resources.as_file(weights_folder() / "ips.safetensors") as path:
         network, _ = load_network(path, device="cuda")
-    return (WholeGraph if whole else LevelGraph)(network)  # type: ignore[arg-type]
+    graphs = {"whole": WholeGraph, "context": LevelGraph, "refine": RefinerGraph}
+    return graphs[kind](network)  # type: ignore[arg-type]
 
 
 def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -155,7 +170,7 @@ def processor_count() -> int:
 
 
 @functools.cache
-def _session(device: str, threads: int, weights: str | None, *, whole: bool) -> Any:
+def _session(device: str, threads: int, weights: str | None, kind: Kind) -> Any:
     # Imported here so that classical methods do not pay for it.
     import onnxruntime
 
@@ -171,7 +186,11 @@ def _session(device: str, threads: int, weights: str | None, *, whole: bool) -> 
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         session = onnxruntime.InferenceSession(read_network(file), options, providers=providers)
-        if whole and (graph := session.get_modelmeta().custom_metadata_map.get(WHOLE_KEY)):
+        if (key := KEYS[kind]) is not None:
+            parts = session.get_modelmeta().custom_metadata_map
+            if key not in parts:
+                raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
+            graph = parts[key]
             session = onnxruntime.InferenceSession(base64.b64decode(graph), options, providers=providers)
         names = [entry.name for entry in session.get_inputs()]
     except OSError as error:
@@ -182,6 +201,6 @@ def _session(device: str, threads: int, weights: str | None, *, whole: bool) -> 
         if weights is None:
             raise
         raise InputError(f"{file}: is no ONNX file that can be run; allfocus export writes one") from error
-    if names != list(INPUTS[:1] if whole else INPUTS):
+    if names != list(INPUTS[:2] if kind == "whole" else INPUTS):
         raise InputError(f"{file}: is not a network that selects among frames; allfocus export writes one")
     return session

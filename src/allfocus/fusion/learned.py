@@ -38,7 +38,9 @@ from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource,
 from allfocus.fusion.inference import Above, LevelOutput, choose_device, processor_count, run_level, three_channels
 from allfocus.fusion.source_frames import check_frames
 from allfocus.fusion.windows import (
+    MARGIN,
     NOISE_ENERGY,
+    REFINER_MARGIN,
     STEP,
     Area,
     coarsest_level,
@@ -55,14 +57,21 @@ from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
+SHARPNESS = 8.0
+"""Where there is detail the logits count this many times, so that pixels are copied rather than mixed. The largest of
+six factors that costs at most 0.05 dB on rendered scenes (benchmarks/sharpness.py)."""
 DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
 HARD = 1e12
 """The same for a choice without any mixing, except between frames that are exactly as likely."""
 PLAN_PIXELS = 2_000_000
 """Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
+CONTEXT_PIXELS = 400_000
+"""Levels of more pixels are refined by their detail alone: their context has been seen at the levels above."""
 WORKING_PIXELS = 900_000
 """Pixels times frames that a window may hold, about 270 MB; where more frames compete, windows are smaller."""
+REFINER_PIXELS = 1_800_000
+"""The same of a window that is refined by its detail alone."""
 MOST_WORKERS = 8
 """Windows at work at once."""
 LEAST_NOISE = 0.0015
@@ -93,7 +102,7 @@ class Maps(NamedTuple):
     """(H, W), 0..1: how opaque the veil was that was taken off."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How a stack is fused: everything that must be known of the whole before a part of it can be fused."""
 
@@ -120,7 +129,9 @@ class Plan:
     lean: float = 0.0
     """What is added to the logits from the first frame to the last."""
     decisiveness: float = 1.0
-    """By what the logits are multiplied before they become weights."""
+    """By what all logits are multiplied before they become weights."""
+    sharpness: float = SHARPNESS
+    """By what they are multiplied where there is detail."""
     unveil: bool = True
     """Whether veils are taken off, and what is coarse is corrected."""
     weights: str | None = None
@@ -219,7 +230,8 @@ def plan_fusion(
         above = None
         if output is not None:
             above = Above(*decisions.gather(halve(_padded(area)), order))
-        output = run_level(stack, above, device=device, threads=processor_count(), weights=weights)
+        shown = level_size(decided, level)
+        output = run_level(stack, above, device=device, threads=processor_count(), weights=weights, size=shown)
         logits = _forbid(_crop(output.logits, area), source, order, area, level, scale)
         decisions = LevelDecisions(order, [make_tile(area, order, logits, output.veil, _crop(output.picture, area))])
     seen = [small[index] for index in order]
@@ -230,20 +242,20 @@ def plan_fusion(
     masks = (source.read_valid(index, _whole(size)) for index in range(frames))
     whole = all(mask is None or bool(mask.all()) for mask in masks)
     return Plan(
-        size,
-        scale,
-        frames,
-        tuple(order),
-        low,
-        span,
-        noise,
-        finest,
-        decisions.tiles[0],
-        settled,
-        lean,
-        decisiveness,
-        unveil and differ and whole and not hard,
-        weights,
+        size=size,
+        scale=scale,
+        frames=frames,
+        order=tuple(order),
+        low=low,
+        span=span,
+        noise=noise,
+        level=finest,
+        tile=decisions.tiles[0],
+        settled=settled,
+        lean=lean,
+        decisiveness=decisiveness,
+        unveil=unveil and differ and whole and not hard,
+        weights=weights,
     )
 
 
@@ -336,9 +348,19 @@ def _targets(plan: Plan, area: Area) -> list[Area]:
     rows, columns = (slice(side.start // plan.scale, -(-side.stop // plan.scale)) for side in area)
     targets = [(rows, columns)]
     for level in range(1, plan.level):
-        below = grow(targets[-1], level_size(plan.decided_size, level - 1))
+        below = _region(plan, level - 1, targets[-1])
         targets.append(_clip(halve(below), level_size(plan.decided_size, level)))
     return [_on_steps(target, level_size(plan.decided_size, level)) for level, target in enumerate(targets)]
+
+
+def _refined(plan: Plan, level: int) -> bool:
+    """Returns whether a level below the plan is refined by its detail alone."""
+    return int(np.prod(level_size(plan.decided_size, level))) > CONTEXT_PIXELS
+
+
+def _region(plan: Plan, level: int, core: Area) -> Area:
+    """Returns what the network must see of a level to decide a core."""
+    return grow(core, level_size(plan.decided_size, level), REFINER_MARGIN if _refined(plan, level) else MARGIN)
 
 
 def _clip(area: Area, size: tuple[int, int]) -> Area:
@@ -357,8 +379,10 @@ def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[
     if plan.level <= level:
         return list(cut_cores(target))
 
+    most = REFINER_PIXELS if _refined(plan, level) else WORKING_PIXELS
+
     def cost(core: Area) -> int:
-        region = grow(core, size)
+        region = _region(plan, level, core)
         return len(above.competing(_clip(halve(region), level_size(size, 1)))) * pixels_of(region)
 
     waiting = [(core, cost(core)) for core in cut_cores(target)]
@@ -367,7 +391,7 @@ def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[
         core, own = waiting.pop()
         halves = [(half, cost(half)) for half in split_core(core)]
         # Smaller windows see fewer frames, but more of their margins.
-        if len(halves) > 1 and (own > WORKING_PIXELS or sum(part for _, part in halves) < own):
+        if len(halves) > 1 and (own > most or sum(part for _, part in halves) < own):
             waiting += halves
         else:
             cores.append(core)
@@ -382,7 +406,7 @@ def _run_core(
     The frames that compete there, the region, the frames as they are seen, and where each of them competes.
     """
     size = level_size(plan.decided_size, level)
-    region = grow(core, size)
+    region = _region(plan, level, core)
     under = halve(region)
     chosen = above.competing(_clip(under, level_size(size, 1)))
     # The network compares; one that has lost everywhere keeps the only one left company, and has no influence.
@@ -391,7 +415,9 @@ def _run_core(
     frames = [source.read_reduced(index, inside, level) for index in chosen]
     stack = _prepare(frames, range(len(frames)), plan.low, plan.span, region)
     given = Above(*above.gather(under, chosen))
-    output = run_level(stack, given, device=device, threads=threads, weights=plan.weights)
+    refine = _refined(plan, level)
+    shown = frames[0].shape[0], frames[0].shape[1]
+    output = run_level(stack, given, device=device, threads=threads, weights=plan.weights, refine=refine, size=shown)
     return chosen, region, stack, given.behind > -EXCLUSION, output
 
 
@@ -437,8 +463,8 @@ def _fuse_core(
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = _lead(logits) * evidence
-    if plan.decisiveness != 1:
-        logits = [np.float32(plan.decisiveness) * own for own in logits]
+    factor = np.float32(plan.decisiveness) * (1 + np.float32(plan.sharpness - 1) * evidence)
+    logits = [factor * own for own in logits]
     full = at_full_scale(core, plan)
     trim = within(full, (slice(wide[0].start * plan.scale, None), slice(wide[1].start * plan.scale, None)))
     masks = [source.read_valid(index, full) for index in chosen]

@@ -17,6 +17,8 @@ Area = tuple[slice, slice]
 
 MARGIN = 48
 """Pixels that the network sees beyond a core on each side: its reach, rounded up to a multiple of its step."""
+REFINER_MARGIN = 16
+"""The same where a level is refined by its detail alone."""
 STEP = 16
 """Cores begin at multiples of this, so that the network's coarser grids lie the same in every window."""
 CORE = 512
@@ -64,10 +66,10 @@ def coarsest_level(size: tuple[int, int], frames: int, most: int) -> int:
     return level
 
 
-def grow(core: Area, size: tuple[int, int]) -> Area:
+def grow(core: Area, size: tuple[int, int], margin: int = MARGIN) -> Area:
     """Returns the core with its margin, as far as the picture goes, and beyond its end up to a whole step."""
     rows, columns = (
-        slice(max(0, side.start - MARGIN), min(-(-side.stop // STEP) * STEP + MARGIN, -(-length // STEP) * STEP))
+        slice(max(0, side.start - margin), min(-(-side.stop // STEP) * STEP + margin, -(-length // STEP) * STEP))
         for side, length in zip(core, size, strict=True)
     )
     return rows, columns

@@ -20,10 +20,20 @@ class ResBlock(nn.Module):
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Returns features of the same shape (batch, channels, height, width)."""
-        update: Tensor = self.second(functional.relu(self.first(features)))
-        return features + update
+    def forward(self, features: Tensor, inside: Tensor | None = None) -> Tensor:
+        """Returns features of the same shape (batch, channels, height, width).
+
+        Args:
+            features: zero beyond the picture.
+            inside: 1 in the picture and 0 beyond it; None if it ends where the features do.
+        """
+        update: Tensor = self.second(keep(functional.relu(self.first(features)), inside))
+        return keep(features + update, inside)
+
+
+def keep(features: Tensor, inside: Tensor | None) -> Tensor:
+    """Returns the features, zero beyond the picture: what a convolution sees beyond the end of its input."""
+    return features if inside is None else features * inside
 
 
 def flatten_map(features: Tensor, direction: str) -> Tensor:

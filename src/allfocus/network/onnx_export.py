@@ -1,8 +1,8 @@
 """A trained network as an ONNX file, and the proof that both compute the same.
 
-The network is two graphs: one for the coarsest level, which sees a picture whole, and one for every other level, which
-is given the decision of the level above. The file is the graph of a level; that of the coarsest level travels in its
-metadata, so that a network is one file.
+The network is three graphs: one for the coarsest level, which sees a picture whole; one for levels that are decided
+with context, given the decision of the level above; and one for those that are refined by their detail alone. The file
+is the graph of a level with context; the others travel in its metadata, so that a network is one file.
 """
 
 import base64
@@ -27,12 +27,12 @@ TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""
 PROOFS = ((2, 64, 96), (3, 136, 72), (12, 40, 40), (5, 256, 248))
 """Sources, height and width on which the export is checked; none is the size it was traced with."""
-WHOLE_KEY = "allfocus.whole"
-"""Under which the file holds the graph of the coarsest level, in base64."""
-INPUTS = ("frames", "behind", "veil_above", "picture_above")
-"""Of the graph of a level; the coarsest level has the frames alone."""
+WHOLE_KEY, REFINE_KEY = "allfocus.whole", "allfocus.refine"
+"""Under which the file holds the graphs of the coarsest level and of the refiner, in base64."""
+INPUTS = ("frames", "inside", "behind", "veil_above", "picture_above")
+"""Of the graph of a level; the coarsest level has the first two alone."""
 OUTPUTS = ("logits", "veil", "picture", "correction")
-"""Of both graphs."""
+"""Of all graphs."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,23 @@ class LevelGraph(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, frames: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor
+    ) -> tuple[Tensor, ...]:
         """Returns logits (n, H, W), veil (n, 5, H / 4, W / 4), picture (3, H, W) and correction (3, H, W)."""
-        decision = self.network(frames[None], Decision(behind[None], veil_above[None]))
+        decision = self.network(frames[None], Decision(behind[None], veil_above[None]), inside[None, None])
+        picture, correction = compose(frames[None], decision, picture_above[None])
+        return decision.logits[0], decision.veil[0], picture[0], correction[0]
+
+
+class RefinerGraph(LevelGraph):
+    """One level of one stack, decided by its detail alone."""
+
+    def forward(
+        self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Returns what :meth:`LevelGraph.forward` does."""
+        decision = self.network.refine(frames[None], Decision(behind[None], veil_above[None]), inside[None, None])
         picture, correction = compose(frames[None], decision, picture_above[None])
         return decision.logits[0], decision.veil[0], picture[0], correction[0]
 
@@ -67,9 +81,9 @@ class WholeGraph(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, frames: Tensor, inside: Tensor) -> tuple[Tensor, ...]:
         """Returns what :meth:`LevelGraph.forward` does, of the frames (n, 3, H, W) alone."""
-        decision = self.network(frames[None], None)
+        decision = self.network(frames[None], None, inside[None, None])
         picture, correction = compose(frames[None], decision, None)
         return decision.logits[0], decision.veil[0], picture[0], correction[0]
 
@@ -89,12 +103,16 @@ def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
     network, _ = load_network(checkpoint)
     if not isinstance(network, StackNetwork):
         raise InputError(f"{checkpoint}: holds ips-paper, which runs in torch only; export an ips network")
-    level, whole = LevelGraph(network).eval(), WholeGraph(network).eval()
-    model, inner = _export(level, checkpoint), _export(whole, checkpoint)
-    difference = max(_largest_difference(level, model), _largest_difference(whole, inner))
+    graphs = [kind(network).eval() for kind in (LevelGraph, WholeGraph, RefinerGraph)]
+    models = [_export(graph, checkpoint) for graph in graphs]
+    difference = max(_largest_difference(graph, model) for graph, model in zip(graphs, models, strict=True))
+    model, whole, refiner = models
     if not difference <= TOLERANCE:
         raise ExportError(f"{output}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
-    onnx.helper.set_model_props(model, {WHOLE_KEY: base64.b64encode(inner.SerializeToString()).decode()})
+    inner = {WHOLE_KEY: whole, REFINE_KEY: refiner}
+    onnx.helper.set_model_props(
+        model, {key: base64.b64encode(other.SerializeToString()).decode() for key, other in inner.items()}
+    )
     partial = output.with_name(f".{output.name}.partial")
     try:
         partial.write_bytes(model.SerializeToString())
@@ -110,11 +128,12 @@ def _export(graph: nn.Module, checkpoint: Path) -> Any:
     rows, columns = (torch.export.Dim(name, min=2, max=1 << 13) for name in ("rows", "columns"))
     shapes: dict[str, dict[int, Any]] = {
         "frames": {0: sources, 2: SIZE_MULTIPLE * rows, 3: SIZE_MULTIPLE * columns},
+        "inside": {0: SIZE_MULTIPLE * rows, 1: SIZE_MULTIPLE * columns},
         "behind": {0: sources, 1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
         "veil_above": {0: sources, 2: rows, 3: columns},
         "picture_above": {1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
     }
-    names = INPUTS if isinstance(graph, LevelGraph) else INPUTS[:1]
+    names = INPUTS if isinstance(graph, LevelGraph) else INPUTS[:2]
     with _quiet_exporter():
         program = torch.onnx.export(
             graph,
@@ -135,13 +154,17 @@ def _example(graph: nn.Module, size: tuple[int, int, int], generator: torch.Gene
     """Inputs of a graph: sources, height and width."""
     sources, height, width = size
     frames = torch.rand(sources, 3, height, width, generator=generator)
+    # The picture ends a little before the frames.
+    inside = torch.zeros(height, width)
+    inside[: height - 5, : width - 3] = 1
     if isinstance(graph, WholeGraph):
-        return (frames,)
+        return frames, inside
     # Some sources are out in some places, and the best is nowhere behind.
     behind = (-2 * EXCLUSION * torch.rand(sources, height // 2, width // 2, generator=generator)).clamp(min=-EXCLUSION)
     behind = behind - behind.amax(0)
     veil = torch.rand(sources, 5, height // 8, width // 8, generator=generator) - 0.5
-    return frames, behind.clamp(min=-EXCLUSION), veil, torch.rand(3, height // 2, width // 2, generator=generator)
+    picture = torch.rand(3, height // 2, width // 2, generator=generator)
+    return frames, inside, behind.clamp(min=-EXCLUSION), veil, picture
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 A picture is decided from coarse to fine. At the coarsest level it is seen whole, a few hundred pixels wide; there a
 branch of Mamba blocks carries the evidence of each source across the picture. Every finer level gets the sources at its
 scale *and the decision of the level above*, and corrects it where it sees more. Blur of any width is a few pixels wide
-at some level, and context costs a third of the finest level.
+at some level, so context is found at coarse levels, where it is cheap: the finest levels of a large picture are decided
+by a small part of the network, the :class:`Refiner`, which looks at little more than the detail itself.
 
 Every source goes through the same layers and sees, besides its own features, their mean and maximum over all sources;
 the order of the sources therefore cannot matter. A source against which the level above has decided with a margin of
@@ -24,13 +25,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock
+from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep
 
 SIZE_MULTIPLE = 8
 """Height and width must be multiples of this; callers pad and crop back."""
 REACH = 42
 """Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
 of the level above; its logits follow from what is within 35 pixels. Windows of fusion see a little less around them."""
+REFINER_REACH = 12
+"""The same of the refiner, whose context is the decision of the level above."""
 EXCLUSION = 6.0
 """Logits behind the best by which a source has lost for good: odds of 400 to 1."""
 EXCLUSION_RAMP = 2.0
@@ -69,6 +72,8 @@ class StackNetworkConfig:
     """Tokens seen by the 1D convolution of a Mamba block."""
     veil_channels: int = 24
     """Channels of the veil's head, at a quarter of the resolution."""
+    refiner_channels: int = 32
+    """Channels of the refiner, at half resolution."""
 
 
 class Decision(NamedTuple):
@@ -114,8 +119,58 @@ class Exchange(nn.Module):
         return features + functional.relu(update.flatten(0, 1))
 
 
+class Refiner(nn.Module):
+    """Corrects the decision of the level above by the detail of this one, for a quarter of the cost.
+
+    What it says follows from REFINER_REACH pixels around: windows need a small margin, and context must have come from
+    above.
+    """
+
+    def __init__(self, config: StackNetworkConfig) -> None:
+        super().__init__()
+        width = config.refiner_channels
+        # Of a source: four pixels of three colours, and what the level above says.
+        self.stem = nn.Conv2d(13, width, 3, padding=1)
+        self.detail = nn.Conv2d(width, width, 3, padding=1)
+        self.exchange = Exchange(width)
+        self.merge = nn.Conv2d(width, width, 3, padding=1)
+        self.head = nn.Conv2d(width, 4, 3, padding=1)
+        self.inheritance = nn.Parameter(torch.ones(()))
+        self.veil_first = nn.Conv2d(width + 10, config.veil_channels, 1)
+        self.veil_second = nn.Conv2d(config.veil_channels, 5, 1)
+        # It begins as the decision of the level above, enlarged.
+        for layer in (self.head, self.veil_second):
+            for parameter in layer.parameters():
+                nn.init.zeros_(parameter)
+
+    def forward(self, frames: Tensor, above: Decision, inside: Tensor | None = None) -> Decision:
+        """Returns the decision at the scale of the frames; see :meth:`StackNetwork.forward`."""
+        sources = frames.shape[1]
+        behind = distance_behind(above.logits)
+        competing = competition(behind)
+        here, _, _ = _reduced(inside)
+        pixels = functional.pixel_unshuffle(keep(frames.flatten(0, 1) - 0.5, inside), 2)
+        prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
+        seen = torch.cat([pixels, keep(prior.to(pixels.dtype), here)], dim=1)
+        if seen.is_cuda:
+            seen = seen.contiguous(memory_format=torch.channels_last)
+        features = keep(functional.relu(self.stem(seen)), here)
+        features = functional.relu(self.detail(features))
+        merged = functional.relu(self.merge(keep(self.exchange(features, sources, competing), here)))
+        merged = keep(merged, here)
+        logits = torch.unflatten(functional.pixel_shuffle(self.head(merged), 2).float()[:, 0], 0, (-1, sources))
+        logits = _inherit(logits, self.inheritance, behind, competing)
+        colours, before = _veil_inputs(frames, above, competing)
+        context = torch.cat([functional.avg_pool2d(merged, 2), colours.to(merged.dtype)], dim=1)
+        update = self.veil_second(functional.relu(self.veil_first(context)))
+        return Decision(logits, _correct_veil(before, update))
+
+
 class StackNetwork(nn.Module):
-    """The permutation-equivariant network for stacks of two or more sources, used at every level."""
+    """The permutation-equivariant network for stacks of two or more sources, used at every level.
+
+    :meth:`forward` decides a level with its context, :meth:`refine` one by its detail alone.
+    """
 
     def __init__(self, config: StackNetworkConfig) -> None:
         super().__init__()
@@ -127,7 +182,7 @@ class StackNetwork(nn.Module):
         nn.init.zeros_(self.prior_stem.weight)
         self.inheritance = nn.Parameter(torch.full((), 0.3))
         self.exchange = Exchange(fine)
-        self.local_branch = nn.Sequential(*(ResBlock(fine) for _ in range(config.res_blocks)))
+        self.local_branch = nn.ModuleList(ResBlock(fine) for _ in range(config.res_blocks))
         self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
         self.middle_block = ResBlock(middle)
         self.to_tokens = nn.Conv2d(middle, coarse, 3, stride=2, padding=1)
@@ -155,8 +210,13 @@ class StackNetwork(nn.Module):
         self.veil_second = nn.Conv2d(config.veil_channels, 5, 3, padding=1)
         for parameter in self.veil_second.parameters():
             nn.init.zeros_(parameter)
+        self.refiner = Refiner(config)
 
-    def forward(self, frames: Tensor, above: Decision | None = None) -> Decision:
+    def refine(self, frames: Tensor, above: Decision, inside: Tensor | None = None) -> Decision:
+        """Returns the decision at the scale of the frames by the refiner alone."""
+        return self.refiner(frames, above, inside)  # type: ignore[no-any-return]  # a module's call is untyped
+
+    def forward(self, frames: Tensor, above: Decision | None = None, inside: Tensor | None = None) -> Decision:
         """Returns the decision at the scale of the frames.
 
         Args:
@@ -164,9 +224,13 @@ class StackNetwork(nn.Module):
                 SIZE_MULTIPLE.
             above: the decision of the level above, for frames of half this height and width; None for the coarsest
                 level, where the Mamba blocks see the whole picture.
+            inside: (1, 1, height, width) 1 in the picture and 0 beyond its end, where frames repeat their last pixels;
+                for a batch of one. None if the picture ends where the frames do. What was repeated is not seen: where
+                frames end in different values it would look like a thing with an edge.
         """
         sources = frames.shape[1]
-        pixels = functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2)
+        here, near, far = _reduced(inside)
+        pixels = functional.pixel_unshuffle(keep(frames.flatten(0, 1) - 0.5, inside), 2)
         if pixels.is_cuda:
             # The layout in which a GPU convolves fastest, and in which a map is a sequence of tokens as it lies.
             pixels = pixels.contiguous(memory_format=torch.channels_last)
@@ -174,53 +238,84 @@ class StackNetwork(nn.Module):
         behind, competing = None, None
         if above is not None:
             behind = distance_behind(above.logits)
-            competing = ((behind + EXCLUSION) / EXCLUSION_RAMP).clamp(0.0, 1.0)
+            competing = competition(behind)
             prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
-            features = features + self.prior_stem(prior.to(features.dtype))
-        shallow = self.exchange(self.stem_block(functional.relu(features)), sources, competing)
-        context = self._context(shallow, sources, competing, whole=above is None)
-        lifted = functional.interpolate(self.from_middle(context), scale_factor=2.0, mode="nearest")
-        branches = [self.local_branch(shallow), lifted] if self.config.res_blocks else [lifted]
-        merged = functional.relu(self.merge(torch.cat(branches, dim=1)))
+            features = features + self.prior_stem(keep(prior.to(features.dtype), here))
+        features = self.stem_block(keep(functional.relu(features), here), here)
+        shallow = keep(self.exchange(features, sources, competing), here)
+        context = self._context(shallow, sources, competing, (near, far), whole=above is None)
+        lifted = keep(functional.interpolate(self.from_middle(context), scale_factor=2.0, mode="nearest"), here)
+        local = shallow
+        for block in self.local_branch:
+            local = block(local, here)
+        branches = [local, lifted] if self.config.res_blocks else [lifted]
+        merged = keep(functional.relu(self.merge(torch.cat(branches, dim=1))), here)
         logits = torch.unflatten(functional.pixel_shuffle(self.head(merged), 2).float()[:, 0], 0, (-1, sources))
         if behind is not None and competing is not None:
-            logits = logits + self.inheritance * _double(behind)
-            share = _double(competing)
-            logits = torch.where(share > 0, logits + torch.log(share.clamp(min=1e-4)), LEFT_OUT)
-        return Decision(logits, self._veil(frames, context, above, competing))
+            logits = _inherit(logits, self.inheritance, behind, competing)
+        return Decision(logits, self._veil(frames, context, above, competing, near))
 
-    def _context(self, shallow: Tensor, sources: int, competing: Tensor | None, *, whole: bool) -> Tensor:
-        middle = self.middle_block(functional.relu(self.to_middle(shallow)))
-        near = None if competing is None else functional.max_pool2d(competing, 4)
-        tokens = self.token_exchange(functional.relu(self.to_tokens(middle)), sources, near)
+    def _context(
+        self,
+        shallow: Tensor,
+        sources: int,
+        competing: Tensor | None,
+        inside: tuple[Tensor | None, Tensor | None],
+        *,
+        whole: bool,
+    ) -> Tensor:
+        near, far = inside
+        middle = self.middle_block(keep(functional.relu(self.to_middle(shallow)), near), near)
+        pooled = None if competing is None else functional.max_pool2d(competing, 4)
+        tokens = self.token_exchange(keep(functional.relu(self.to_tokens(middle)), far), sources, pooled)
         if whole:
-            tokens = self.global_branch(tokens)
-        tokens = self.context_exchange(tokens, sources, near)
+            tokens = self.global_branch(keep(tokens, far))
+        tokens = self.context_exchange(tokens, sources, pooled)
         context = functional.interpolate(self.from_tokens(tokens), scale_factor=2.0, mode="nearest")
-        return functional.relu(self.middle_merge(context + middle))
+        return keep(functional.relu(self.middle_merge(keep(context + middle, near))), near)
 
-    def _veil(self, frames: Tensor, context: Tensor, above: Decision | None, competing: Tensor | None) -> Tensor:
-        colour = local_light(frames)
-        brightest, before = colour.amax(1, keepdim=True), colour.new_zeros(*colour.shape[:2], 4, *colour.shape[3:])
-        if above is not None and competing is not None:
-            near = functional.max_pool2d(competing, 2)[:, :, None] > 0
-            brightest = torch.where(near, colour, 0.0).amax(1, keepdim=True)
-            # Of a source that is left out nothing is known, whether or not somebody has computed it.
-            there = functional.max_pool2d(competing, 4)[:, :, None] > 0
-            known = torch.where(there, above.veil[:, :, :4], 0.0)
-            before = torch.unflatten(_double(known.flatten(0, 1)), 0, above.veil.shape[:2])
-        seen = torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1).to(context.dtype)
-        update = self.veil_second(functional.relu(self.veil_first(torch.cat([context, seen], dim=1))))
-        update = torch.unflatten(update.float(), 0, colour.shape[:2])
-        return torch.cat([before + update[:, :, :4], update[:, :, 4:]], dim=2)
+    def _veil(
+        self,
+        frames: Tensor,
+        context: Tensor,
+        above: Decision | None,
+        competing: Tensor | None,
+        near: Tensor | None,
+    ) -> Tensor:
+        colours, before = _veil_inputs(frames, above, competing)
+        seen = torch.cat([context, keep(colours.to(context.dtype), near)], dim=1)
+        update = self.veil_second(keep(functional.relu(self.veil_first(seen)), near))
+        veil = _correct_veil(before, update)
+        # Above the coarsest level there is nothing to trust.
+        return veil if above is not None else torch.cat([veil[:, :, :4], torch.zeros_like(veil[:, :, 4:])], dim=2)
 
-    def levels(self, frames: Tensor, count: int) -> Iterator[tuple[Tensor, Decision]]:
-        """Gives the frames and the decision of each of `count` levels, the coarsest first, the frames' own last."""
+    def levels(
+        self, frames: Tensor, count: int, *, with_context: int | None = None
+    ) -> Iterator[tuple[Tensor, Decision]]:
+        """Gives the frames and the decision of each of `count` levels, the coarsest first, the frames' own last.
+
+        Args:
+            frames: (batch, sources, 3, height, width).
+            count: how many levels.
+            with_context: how many of them, from the coarsest on, are decided with context; None for all.
+        """
         decision: Decision | None = None
         for level in reversed(range(count)):
             small = reduce_frames(frames, level)
-            decision = self(small, decision)
+            if decision is None or with_context is None or count - level <= with_context:
+                decision = self(small, decision)
+            else:
+                decision = self.refine(small, decision)
             yield small, decision
+
+
+def _reduced(inside: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Returns where there is something of the picture, at a half, a quarter and an eighth of the resolution."""
+    if inside is None:
+        return None, None, None
+    half = functional.max_pool2d(inside, 2)
+    quarter = functional.max_pool2d(half, 2)
+    return half, quarter, functional.max_pool2d(quarter, 2)
 
 
 def reduce_frames(frames: Tensor, level: int) -> Tensor:
@@ -233,6 +328,41 @@ def reduce_frames(frames: Tensor, level: int) -> Tensor:
 def distance_behind(logits: Tensor) -> Tensor:
     """Returns how far each source is behind the best, from 0 down to -EXCLUSION, beyond which nothing is told apart."""
     return (logits - logits.amax(1, keepdim=True)).clamp(min=-EXCLUSION)
+
+
+def competition(behind: Tensor) -> Tensor:
+    """Returns how far a source is still in the running, from 0 for one that is left out to 1."""
+    return ((behind + EXCLUSION) / EXCLUSION_RAMP).clamp(0.0, 1.0)
+
+
+def _inherit(logits: Tensor, share: Tensor, behind: Tensor, competing: Tensor) -> Tensor:
+    """Returns the logits with a share of what the level above said, and without the sources that it left out."""
+    inherited = logits + share * _double(behind)
+    running = _double(competing)
+    return torch.where(running > 0, inherited + torch.log(running.clamp(min=1e-4)), LEFT_OUT)
+
+
+def _veil_inputs(frames: Tensor, above: Decision | None, competing: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns what a veil is told by at a quarter of the resolution, and the veil (batch, sources, 4, h, w) from above.
+
+    The former (batch * sources, 10, h, w): the source's own colour, the brightest of all sources, the veil from above.
+    """
+    colour = local_light(frames)
+    brightest, before = colour.amax(1, keepdim=True), colour.new_zeros(*colour.shape[:2], 4, *colour.shape[3:])
+    if above is not None and competing is not None:
+        near = functional.max_pool2d(competing, 2)[:, :, None] > 0
+        brightest = torch.where(near, colour, 0.0).amax(1, keepdim=True)
+        # Of a source that is left out nothing is known, whether or not somebody has computed it.
+        there = functional.max_pool2d(competing, 4)[:, :, None] > 0
+        known = torch.where(there, above.veil[:, :, :4], 0.0)
+        before = torch.unflatten(_double(known.flatten(0, 1)), 0, above.veil.shape[:2])
+    return torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1), before
+
+
+def _correct_veil(before: Tensor, update: Tensor) -> Tensor:
+    """Returns the veil of a level: that of the level above, corrected; and how far the picture above is trusted."""
+    own = torch.unflatten(update.float(), 0, before.shape[:2])
+    return torch.cat([before + own[:, :, :4], own[:, :, 4:]], dim=2)
 
 
 def lead(behind: Tensor) -> Tensor:

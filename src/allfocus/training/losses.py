@@ -6,11 +6,11 @@ from torch.nn import functional
 
 from allfocus.network.stack_network import (
     EXCLUSION,
+    LEFT_OUT,
     Decision,
     StackNetwork,
     compose,
     local_light,
-    reduce_frames,
     select_pixels,
 )
 from allfocus.training.samples import Batch
@@ -19,8 +19,8 @@ NEEDED = 0.03
 """A source is needed at a pixel if leaving it out costs this much more error than taking it."""
 SAFETY = 1.5
 """Logits by which a needed source is kept from being left out."""
-VEIL_SHARE = 2.0
-"""Weight of the veil's own loss; its error is small beside that of the picture."""
+VEIL_SHARE = 0.1
+"""Weight of the veil's own loss, which is ten times that of the picture: with more it would be all that is learned."""
 
 
 def picture_loss(fused: Tensor, target: Tensor) -> Tensor:
@@ -28,7 +28,9 @@ def picture_loss(fused: Tensor, target: Tensor) -> Tensor:
     return (fused - target).abs().mean()
 
 
-def stack_loss(network: StackNetwork, batch: Batch, *, levels: int, label_share: float) -> Tensor:
+def stack_loss(
+    network: StackNetwork, batch: Batch, *, levels: int, label_share: float, with_context: int | None = None
+) -> Tensor:
     """Returns the loss of the decisions at all levels, each half as important as the next finer one.
 
     Args:
@@ -36,35 +38,17 @@ def stack_loss(network: StackNetwork, batch: Batch, *, levels: int, label_share:
         batch: the samples.
         levels: how many scales are decided one after the other; the coarsest sees the whole crop.
         label_share: weight of the classification loss.
+        with_context: how many levels, from the coarsest on, are decided with context; None for all.
     """
     needed, telling = needed_sources(batch)
     total = torch.zeros((), device=batch.frames.device)
-    decision, picture = None, None
-    for level in reversed(range(levels)):
-        frames = reduce_frames(batch.frames, level)
-        decision = network(frames, None if decision is None else leave_idle_out(decision, frames))
+    picture = None
+    for done, (frames, decision) in enumerate(network.levels(batch.frames, levels, with_context=with_context)):
+        level = levels - 1 - done
         picture, _ = compose(frames, decision, picture)
         loss = level_loss(frames, decision, picture, batch, needed, telling, level=level, label_share=label_share)
         total = total + 0.5**level * loss
     return total
-
-
-def leave_idle_out(above: Decision, frames: Tensor) -> Decision:
-    """Returns the decision of the level above as fusion hands it down: where no source has detail, only two compete.
-
-    Half of the samples are left as they are; of the others each has its own idea of what is detail.
-    """
-    count, height, width = len(frames), *frames.shape[-2:]
-    brightness = frames.mean(2)
-    smooth = functional.interpolate(functional.avg_pool2d(brightness, 4), size=(height, width), mode="bilinear")
-    most = functional.max_pool2d((brightness - smooth).abs().amax(1, keepdim=True), 16, ceil_mode=True)
-    most = functional.max_pool2d(most, 3, stride=1, padding=1)
-    idle = functional.interpolate(most, size=(height // 2, width // 2), mode="nearest")
-    # Spread over the samples of a batch, without randomness of its own.
-    threshold = 0.03 * (torch.arange(count, device=frames.device) % 4 / 3 - 0.34).clamp(min=0)
-    second = above.logits.topk(2, dim=1).values[:, 1:]
-    out = (idle < threshold[:, None, None, None]) & (above.logits < second)
-    return Decision(torch.where(out, above.logits - 3 * EXCLUSION, above.logits), above.veil)
 
 
 def level_loss(
@@ -90,7 +74,10 @@ def level_loss(
     selected = picture_loss(select_pixels(frames, decision.logits), target)
     composed = picture_loss(picture, target)
     weight = functional.avg_pool2d(telling, factor)[:, 0] if level else telling[:, 0]
-    surprise = (weight * functional.cross_entropy(decision.logits, label, reduction="none")).mean((1, 2))
+    # What the level above left out cannot be chosen any more, and nothing is to be learned from that here.
+    there = decision.logits.detach().gather(1, label[:, None])[:, 0] > LEFT_OUT / 2
+    surprise = torch.where(there, functional.cross_entropy(decision.logits, label, reduction="none"), 0.0)
+    surprise = (weight * surprise).mean((1, 2))
     loss = 0.5 * (selected + composed) + label_share * (surprise * batch.label_weight).mean()
     if level:
         below = functional.max_pool2d(needed, factor)
@@ -128,8 +115,10 @@ def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
     return needed, ((following - best) / NEEDED).clamp(0.1, 1)
 
 
-def network_loss(network: torch.nn.Module, batch: Batch, *, levels: int, label_share: float) -> Tensor:
+def network_loss(
+    network: torch.nn.Module, batch: Batch, *, levels: int, label_share: float, with_context: int | None = None
+) -> Tensor:
     """Returns the loss of either network on one batch."""
     if isinstance(network, StackNetwork):
-        return stack_loss(network, batch, levels=levels, label_share=label_share)
+        return stack_loss(network, batch, levels=levels, label_share=label_share, with_context=with_context)
     return picture_loss(network(batch.frames), batch.target)

@@ -133,7 +133,7 @@ def draw_batch(
             draw = _draw_moved if kind == "moved" else _draw_shuffled
             parts.append(_degrade(draw(bank, recipe, kind, count, sources, crop, generator), recipe, generator))
     whole = Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in Batch.__dataclass_fields__))
-    return _pad_like_inference(_dim(whole, generator), generator)
+    return _dim(whole, generator)
 
 
 def _dim(batch: Batch, generator: torch.Generator) -> Batch:
@@ -149,22 +149,6 @@ def _dim(batch: Batch, generator: torch.Generator) -> Batch:
         batch.label_weight,
         batch.veil * light[:, None, :, None, None],
     )
-
-
-def _pad_like_inference(batch: Batch, generator: torch.Generator) -> Batch:
-    """Repeats the last row and column up to seven times, as pictures are padded to a multiple of eight to be fused."""
-    count, height, width = batch.label.shape
-    device = batch.label.device
-    padding = torch.randint(8, (count, 2), generator=generator, device=device)
-    rows = torch.minimum(torch.arange(height, device=device), height - 1 - padding[:, :1])
-    columns = torch.minimum(torch.arange(width, device=device), width - 1 - padding[:, 1:])
-    index = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
-
-    def pad(maps: Tensor) -> Tensor:
-        flat = maps.reshape(count, -1, height * width)
-        return flat.gather(2, index[:, None].expand(-1, flat.shape[1], -1)).reshape(maps.shape)
-
-    return Batch(pad(batch.frames), pad(batch.target), pad(batch.label), batch.label_weight, batch.veil)
 
 
 def margin_around(recipe: ShuffleRecipe) -> int:

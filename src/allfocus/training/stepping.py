@@ -18,8 +18,8 @@ from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
 from allfocus.training.samples import Batch, draw_batch
 
-Shape = tuple[int, int]
-"""Sources and levels of a step."""
+Shape = tuple[int, int, int]
+"""Sources and levels of a step, and how many of the levels have context."""
 
 
 class Stepper:
@@ -54,7 +54,8 @@ class Stepper:
         self._set_learning_rate(learning_rate(self.recipe, iteration))
         # Samples follow from seed, process and iteration alone: that is what makes resuming exact.
         chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
-        shape = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
+        sources, levels = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
+        shape = sources, levels, chooser.randint(1, levels)
         seed = chooser.getrandbits(62)
         loss = self._replay(shape, seed) if self.graphed else self._draw_and_update(shape, seed)
         decay = self.recipe.optimizer.average
@@ -106,12 +107,12 @@ class Stepper:
             else:
                 group["lr"] = rate
 
-    def _update(self, batch: Batch, levels: int) -> Tensor:
+    def _update(self, batch: Batch, levels: int, with_context: int) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
         mixed = self.device.type == "cuda" and self.recipe.optimizer.precision == "bfloat16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             share = self.recipe.optimizer.label_share
-            loss = network_loss(self.network, batch, levels=levels, label_share=share)
+            loss = network_loss(self.network, batch, levels=levels, label_share=share, with_context=with_context)
         torch.autograd.backward(loss)
         if self.world > 1:
             self._share_gradients()
@@ -146,8 +147,8 @@ class Stepper:
 
     def _draw_and_update(self, shape: Shape, seed: int) -> Tensor:
         self.generator.manual_seed(seed)
-        sources, levels = shape
-        return self._update(self._draw(sources), levels)
+        sources, levels, with_context = shape
+        return self._update(self._draw(sources), levels, with_context)
 
     def _replay(self, shape: Shape, seed: int) -> Tensor:
         if shape not in self._graphs:
@@ -157,13 +158,13 @@ class Stepper:
         graph.replay()
         return loss
 
-    def _capture(self, sources: int, levels: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _capture(self, sources: int, levels: int, with_context: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                self._update(self._draw(sources), levels)
+                self._update(self._draw(sources), levels, with_context)
         torch.cuda.current_stream().wait_stream(side)
         self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
@@ -171,7 +172,7 @@ class Stepper:
         # Graphs run one after the other, so they may share their memory.
         pool = next(iter(self._graphs.values()))[0].pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
-            loss = self._update(self._draw(sources), levels)
+            loss = self._update(self._draw(sources), levels, with_context)
         # The warm-up steps were not part of the run.
         self.restore(before)
         return graph, loss

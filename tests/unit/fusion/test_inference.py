@@ -98,11 +98,11 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, part, val
 
 
 def test_a_session_is_made_once_for_each_graph_and_number_of_threads():
-    level, whole = (inference._session("cpu", 1, None, whole=whole) for whole in (False, True))
-    assert level is not whole
-    assert level is inference._session("cpu", 1, None, whole=False)
-    assert [entry.name for entry in level.get_inputs()] == list(inference.INPUTS)
-    assert [entry.name for entry in whole.get_inputs()] == ["frames"]
+    sessions = {kind: inference._session("cpu", 1, None, kind) for kind in inference.KEYS}
+    assert len({id(session) for session in sessions.values()}) == 3
+    assert sessions["context"] is inference._session("cpu", 1, None, "context")
+    names = {kind: [entry.name for entry in session.get_inputs()] for kind, session in sessions.items()}
+    assert names == {"whole": ["frames", "inside"], "context": list(inference.INPUTS), "refine": list(inference.INPUTS)}
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,12 @@ def test_any_size_works_in_grey_and_in_colour(size, channels):
 def test_grey_frames_give_what_the_same_in_three_channels_gives(desk):
     grey = [frame.mean(axis=2) for frame in desk.frames]
     colour = [np.repeat(frame[..., None], 3, axis=2) for frame in grey]
-    image, decision, *_ = fuse_ips(grey)
-    colour_image, colour_decision, *_ = fuse_ips(colour)
-    # Decisions are kept with 16 bits between levels, so rounding shows in the fifth digit.
-    np.testing.assert_allclose(colour_image, np.repeat(image[..., None], 3, axis=2), atol=1e-4)
-    assert (colour_decision == decision).mean() > 0.9995
+    # What is taken off as a veil has a colour of its own in each channel, of which grey gets the mean.
+    for unveil, tolerance in ((False, 1e-6), (True, 5e-4)):
+        image, decision, *_ = fuse_ips(grey, unveil=unveil)
+        colour_image, colour_decision, *_ = fuse_ips(colour, unveil=unveil)
+        np.testing.assert_allclose(colour_image, np.repeat(image[..., None], 3, axis=2), atol=tolerance)
+        assert (colour_decision == decision).mean() > 0.9995
 
 
 @pytest.mark.parametrize("count", range(2, 7))
@@ -357,16 +358,16 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, small_win
     session = inference._session
 
     class Damaged:
-        def __init__(self, whole):
-            self.whole, self.inner = whole, session("cpu", 1, None, whole=whole)
+        def __init__(self, kind):
+            self.kind, self.inner = kind, session("cpu", 1, None, kind)
 
         def run(self, names, inputs):
             found = self.inner.run(names, inputs)
-            if self.whole == (level == "plan"):
+            if (self.kind == "whole") == (level == "plan"):
                 found[0][0, 5, 7] = np.nan
             return found
 
-    monkeypatch.setattr(inference, "_session", lambda *arguments, whole: Damaged(whole))
+    monkeypatch.setattr(inference, "_session", lambda device, threads, weights, kind: Damaged(kind))
     with pytest.raises(InputError, match="not numbers"):
         fuse_ips(desk.frames, device="cpu")
     assert window_threads() == []
@@ -618,7 +619,7 @@ def test_frames_that_differ_in_brightness_leave_no_edge_where_there_is_no_detail
     inside = ~textured[1:, 1:]
     steps = [np.abs(image[1:, 1:] - image[:-1, 1:])[inside].max(), np.abs(image[1:, 1:] - image[1:, :-1])[inside].max()]
     # A switch from one frame to the other is a step of 4 % of 0.35 to 0.7, and a fifth of that over the blur.
-    assert max(steps) < (0.0025 if noise else 0.002)
+    assert max(steps) < 0.0025
     hard = fuse_ips(noisy, hard=True)
     assert set(np.unique(hard.decision)) == {0, 1}
 

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import lost_detail, methods, windows
-from allfocus.fusion.inference import WHOLE_KEY
+from allfocus.fusion import learned, lost_detail, methods, windows
+from allfocus.fusion.inference import KEYS
 from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.tiling import FrameSpool
@@ -319,17 +319,19 @@ def test_the_file_of_a_network_is_a_method(desk, own_network):
     np.testing.assert_array_equal(found.decision, expected.decision)
 
 
-@pytest.mark.parametrize("part", ["coarsest level", "finer levels"])
+@pytest.mark.parametrize("part", ["whole", "context", "refine"])
 def test_a_network_of_ones_own_is_what_runs_at_every_level(monkeypatch, desk, own_network, part):
-    """The file is the graph of the finer levels, and holds that of the coarsest."""
+    """The file is the graph of levels with context, and holds that of the coarsest and the refiner."""
     monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
+    if part == "refine":
+        monkeypatch.setattr(learned, "CONTEXT_PIXELS", 10_000)
     model = onnx.load(own_network)
-    held = next(entry for entry in model.metadata_props if entry.key == WHOLE_KEY)
-    graph = onnx.load_from_string(base64.b64decode(held.value)) if part == "coarsest level" else model
+    held = next((entry for entry in model.metadata_props if entry.key == KEYS[part]), None)
+    graph = model if held is None else onnx.load_from_string(base64.b64decode(held.value))
     kernel = next(tensor for tensor in graph.graph.initializer if len(tensor.dims) == 4)
     values = onnx.numpy_helper.to_array(kernel)
     kernel.CopyFrom(onnx.numpy_helper.from_array(-values, kernel.name))
-    if part == "coarsest level":
+    if held is not None:
         held.value = base64.b64encode(graph.SerializeToString()).decode()
     onnx.save(model, own_network)
     assert np.abs(fuse(desk.frames, method=str(own_network)).image - fuse(desk.frames).image).max() > 0.01

@@ -496,13 +496,14 @@ def test_a_window_holds_no_more_than_it_may_unless_it_is_as_small_as_windows_get
 @pytest.mark.usefixtures("steep_levels")
 def test_a_frame_that_has_lost_has_no_influence_on_a_window(monkeypatch, steep):
     """Windows see the frames that compete; to see all the others as well must change nothing."""
-    source = MemorySource(steep.frames)
+    lost = [cv2.GaussianBlur(steep.truth, (0, 0), deviation) for deviation in range(12, 36)]
+    source = MemorySource([*steep.frames[::5], *lost])
     plan = plan_fusion(source)
     monkeypatch.setattr(windows, "CORE", 64)
     seen = watch_network(monkeypatch)
     expected = fuse_area(plan, source, whole_of(160, 200))
     few = [shape[0] for shape in seen]
-    assert min(few) < 30
+    assert min(few) < 20
     seen.clear()
     monkeypatch.setattr(LevelDecisions, "competing", lambda self, area: list(self.order))
     found = fuse_area(plan, source, whole_of(160, 200))
@@ -609,6 +610,6 @@ def test_frames_on_disk_give_what_frames_in_memory_give(desk, scale, bit_depth):
         for expected, found in zip(in_memory, on_disk, strict=True):
             np.testing.assert_array_equal(found, expected)
         return
-    # On disk the coarser levels are rounded to the levels of the frames.
+    # On disk the frames are rounded, by a quarter of a level in the mean, and so are the coarser levels.
     assert (on_disk.decision == in_memory.decision).mean() > (0.99 if bit_depth == 8 else 0.9995)
-    assert np.abs(on_disk.image - in_memory.image).mean() < 0.2 / 255
+    assert np.abs(on_disk.image - in_memory.image).mean() < 0.26 / 255

@@ -19,15 +19,18 @@ from allfocus.network.checkpoint import load_network, save_network
 from allfocus.network.onnx_export import (
     INPUTS,
     OUTPUTS,
+    REFINE_KEY,
     WHOLE_KEY,
     ExportReport,
     LevelGraph,
+    RefinerGraph,
     WholeGraph,
     export_onnx,
 )
 from allfocus.network.stack_network import EXCLUSION, StackNetwork, StackNetworkConfig
 
 WEIGHTS = Path(str(importlib.resources.files("allfocus"))) / "weights"
+GRAPHS = {"level": LevelGraph, "refine": RefinerGraph, "whole": WholeGraph}
 SIZES = [(2, 16, 16), (2, 64, 24), (3, 40, 136), (7, 48, 32), (12, 24, 24)]
 
 # torch's exporter warns about torch's own code.
@@ -39,25 +42,35 @@ def random_inputs(graph, sources, height, width):
     random = np.random.default_rng(sources)
     shapes = (
         (sources, 3, height, width),
+        (height, width),
         (sources, height // 2, width // 2),
         (sources, 5, height // 8, width // 8),
         (3, height // 2, width // 2),
     )
     inputs = {name: random.random(shape, dtype=np.float32) for name, shape in zip(INPUTS, shapes, strict=True)}
+    # The picture ends before the frames do.
+    inside = np.zeros((height, width), np.float32)
+    inside[: height - sources, : width - 1] = 1
+    inputs["inside"] = inside
     behind = np.maximum(-12 * inputs["behind"], -EXCLUSION)
     behind[0] = 0
     if sources > 2:
         behind[1] = -EXCLUSION
     inputs["behind"] = behind.astype(np.float32)
-    return {name: inputs[name] for name in (INPUTS if graph == "level" else INPUTS[:1])}
+    return {name: inputs[name] for name in names_of(graph)}
+
+
+def names_of(graph):
+    return INPUTS[:2] if graph == "whole" else INPUTS
 
 
 def model_of(path, graph):
-    """The ONNX model of a level, or that of the coarsest level within it."""
+    """The ONNX model of a level, or another one within it."""
     model = onnx.load(path)
     if graph == "level":
         return model
-    (found,) = [entry.value for entry in model.metadata_props if entry.key == WHOLE_KEY]
+    key = {"whole": WHOLE_KEY, "refine": REFINE_KEY}[graph]
+    (found,) = [entry.value for entry in model.metadata_props if entry.key == key]
     return onnx.load_from_string(base64.b64decode(found))
 
 
@@ -69,7 +82,7 @@ def session_of(path, graph):
 def run_torch(path, graph, inputs):
     network, _ = load_network(path)
     with torch.no_grad():
-        found = (LevelGraph if graph == "level" else WholeGraph)(network)(*map(torch.from_numpy, inputs.values()))
+        found = GRAPHS[graph](network)(*map(torch.from_numpy, inputs.values()))
     return [part.numpy() for part in found]
 
 
@@ -87,7 +100,8 @@ class ShippedProgram:
     """What torch.onnx.export would return, without the minute that it takes: always the shipped network."""
 
     def __init__(self, graph, *_, **__):
-        self.model_proto = model_of(WEIGHTS / "ips.onnx", "level" if isinstance(graph, LevelGraph) else "whole")
+        kind = next(name for name, own in GRAPHS.items() if type(graph) is own)
+        self.model_proto = model_of(WEIGHTS / "ips.onnx", kind)
 
 
 @pytest.fixture
@@ -106,9 +120,10 @@ def other_weights(tmp_path_factory):
             channels=8, middle_channels=8, token_channels=8, mamba_blocks=1, heads=2, state=4, veil_channels=4
         )
         network = StackNetwork(config)
-        for layer in (network.prior_stem, network.veil_second):
+        for layer in (network.prior_stem, network.veil_second, network.refiner.veil_second):
             torch.nn.init.normal_(layer.weight, std=0.3)
-        torch.nn.init.normal_(network.head.weight, std=2.0)  # decided, not even
+        for layer in (network.head, network.refiner.head):
+            torch.nn.init.normal_(layer.weight, std=2.0)  # decided, not even
     path = tmp_path_factory.mktemp("other") / "weights.safetensors"
     save_network(path, network, {})
     return path
@@ -117,7 +132,7 @@ def other_weights(tmp_path_factory):
 # The shipped file
 
 
-@pytest.mark.parametrize("graph", ["level", "whole"])
+@pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize(("sources", "height", "width"), SIZES)
 def test_the_shipped_onnx_computes_what_the_shipped_weights_compute(graph, sources, height, width):
     inputs = random_inputs(graph, sources, height, width)
@@ -126,10 +141,10 @@ def test_the_shipped_onnx_computes_what_the_shipped_weights_compute(graph, sourc
     assert_same(found, run_torch(WEIGHTS / "ips.safetensors", graph, inputs))
 
 
-@pytest.mark.parametrize("graph", ["level", "whole"])
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_the_graphs_have_their_inputs_and_outputs_for_any_size(graph):
     session = session_of(WEIGHTS / "ips.onnx", graph)
-    assert [entry.name for entry in session.get_inputs()] == list(INPUTS if graph == "level" else INPUTS[:1])
+    assert [entry.name for entry in session.get_inputs()] == list(names_of(graph))
     assert [entry.name for entry in session.get_outputs()] == list(OUTPUTS)
     sources, channels, height, width = session.get_inputs()[0].shape
     assert channels == 3
@@ -151,13 +166,21 @@ def test_an_exported_network_computes_what_torch_computes_and_can_be_fused_with(
     assert report.opset >= 18
     assert report.parameters == sum(parameter.numel() for parameter in network.parameters())
     assert [file.name for file in tmp_path.iterdir()] == ["small.onnx"]
-    for graph in ("level", "whole"):
+    for graph in GRAPHS:
         for size in SIZES:
             inputs = random_inputs(graph, *size)
             expected = run_torch(other_weights, graph, inputs)
             assert_same(session_of(output, graph).run(None, inputs), expected)
-            above = None if graph == "whole" else inference.Above(*(inputs[name] for name in INPUTS[1:]))
-            found = inference.run_level(inputs["frames"], above, device="cpu", threads=1, weights=str(output))
+            above = None if graph == "whole" else inference.Above(*(inputs[name] for name in INPUTS[2:]))
+            found = inference.run_level(
+                inputs["frames"],
+                above,
+                device="cpu",
+                threads=1,
+                weights=str(output),
+                refine=graph == "refine",
+                size=(size[1] - size[0], size[2] - 1),
+            )
             assert_same(found, expected)
 
 
@@ -167,8 +190,8 @@ def test_a_run_folder_is_taken_for_its_weights(quick_export, tmp_path):
     shutil.copy(WEIGHTS / "ips.safetensors", run / "weights.safetensors")
     report = export_onnx(run, tmp_path / "model.onnx")
     assert report.largest_difference <= 1e-4
-    assert report.parameters == 266_554
-    for graph in ("level", "whole"):
+    assert report.parameters == 294_244
+    for graph in GRAPHS:
         assert model_of(tmp_path / "model.onnx", graph) == model_of(WEIGHTS / "ips.onnx", graph)
 
 
@@ -178,11 +201,11 @@ def test_a_network_that_computes_something_else_is_refused(quick_export, other_w
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("graph", [LevelGraph, WholeGraph])
-def test_each_of_both_graphs_is_proved(quick_export, monkeypatch, tmp_path, graph):
+@pytest.mark.parametrize("graph", GRAPHS.values())
+def test_each_graph_is_proved(quick_export, monkeypatch, tmp_path, graph):
     measure = onnx_export._largest_difference
     monkeypatch.setattr(
-        onnx_export, "_largest_difference", lambda own, model: 0.5 if isinstance(own, graph) else measure(own, model)
+        onnx_export, "_largest_difference", lambda own, model: 0.5 if type(own) is graph else measure(own, model)
     )
     with pytest.raises(ExportError, match=r"differs from torch by 5\.00e-01"):
         export_onnx(WEIGHTS / "ips.safetensors", tmp_path / "model.onnx")

@@ -15,7 +15,7 @@ def test_what_network_and_fusion_both_state_agrees():
     assert single(stack_network.FAINTEST_OPACITY) == blending.FAINTEST_OPACITY
     assert inference.SIZE_MULTIPLE == stack_network.SIZE_MULTIPLE
     assert inference.INPUTS == onnx_export.INPUTS
-    assert inference.WHOLE_KEY == onnx_export.WHOLE_KEY
+    assert inference.KEYS == {"whole": onnx_export.WHOLE_KEY, "context": None, "refine": onnx_export.REFINE_KEY}
     assert inference.LevelOutput._fields == onnx_export.OUTPUTS
 
 

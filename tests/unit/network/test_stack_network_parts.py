@@ -13,6 +13,7 @@ from allfocus.network.stack_network import (
     FAINTEST_OPACITY,
     LARGEST_OPACITY,
     REACH,
+    REFINER_REACH,
     Decision,
     StackNetwork,
     StackNetworkConfig,
@@ -34,6 +35,7 @@ SMALL = StackNetworkConfig(
     heads=2,
     state=4,
     veil_channels=4,
+    refiner_channels=8,
 )
 
 
@@ -42,7 +44,8 @@ def small(**changes: object) -> StackNetwork:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = StackNetwork(dataclasses.replace(SMALL, **changes)).eval()
-        for layer in (network.head, network.prior_stem, network.veil_second):
+        refiner = network.refiner
+        for layer in (network.head, network.prior_stem, network.veil_second, refiner.head, refiner.veil_second):
             torch.nn.init.normal_(layer.weight, std=0.3)
     return network
 
@@ -61,11 +64,18 @@ def random_level(
 
 
 def decide(
-    network: StackNetwork, frames: torch.Tensor, logits: torch.Tensor, veil: torch.Tensor, picture: torch.Tensor
+    network: StackNetwork,
+    frames: torch.Tensor,
+    logits: torch.Tensor,
+    veil: torch.Tensor,
+    picture: torch.Tensor,
+    *,
+    refine: bool = False,
+    inside: torch.Tensor | None = None,
 ) -> dict[str, torch.Tensor]:
     """All that a level says: every part with rows and columns last."""
     with torch.no_grad():
-        decision = network(frames, Decision(logits, veil))
+        decision = (network.refine if refine else network)(frames, Decision(logits, veil), inside)
         composed, correction = compose(frames, decision, picture)
     return {"logits": decision.logits, "veil": decision.veil, "picture": composed, "correction": correction}
 
@@ -99,7 +109,7 @@ def test_the_default_has_both_branches_and_as_many_parameters_as_stated():
     assert count(network.global_branch, HeadMambaBlock) == 4
     assert count(network.local_branch, ResBlock) == 1
     assert len({block.direction for block in network.global_branch}) == 4
-    assert sum(parameter.numel() for parameter in network.parameters()) == 266_554
+    assert sum(parameter.numel() for parameter in network.parameters()) == 294_244
 
 
 def test_a_branch_that_is_switched_off_has_no_weights():
@@ -140,7 +150,7 @@ def test_below_the_coarsest_level_the_global_branch_is_not_asked():
     assert not torch.equal(network(level[0]).logits, small()(level[0]).logits)
 
 
-def reaches(transposed: bool) -> dict[str, int]:
+def reaches(transposed: bool, *, refine: bool) -> dict[str, int]:
     """How far a column of what is no number spreads in each output, over all places on the network's grids."""
     size, middle = 128, 56
     network = small(mamba_blocks=0, channels=4, middle_channels=4, token_channels=4)
@@ -156,7 +166,7 @@ def reaches(transposed: bool) -> dict[str, int]:
                 target[..., side] = math.nan
                 # The nearest pixel of the frames that is spoilt.
                 edge = place * step + (step - 1 if side.start is None else 0)
-                for name, part in decide(network, *inputs).items():
+                for name, part in decide(network, *inputs, refine=refine).items():
                     seen = columns(part.transpose(-1, -2) if transposed else part, size)
                     spoilt = seen.isnan().flatten(0, -2).any(0).nonzero()
                     if len(spoilt):
@@ -167,9 +177,56 @@ def reaches(transposed: bool) -> dict[str, int]:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_level_reaches_exactly_as_far_as_stated(transposed):
-    found = reaches(transposed)
+    found = reaches(transposed, refine=False)
     assert max(found.values()) == REACH
     assert found["logits"] == 35
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_refiner_reaches_exactly_as_far_as_stated(transposed):
+    found = reaches(transposed, refine=True)
+    assert max(found.values()) == REFINER_REACH
+    assert windows.REFINER_MARGIN >= REFINER_REACH
+
+
+def test_a_fresh_refiner_says_what_the_level_above_said():
+    fresh = StackNetwork(SMALL)
+    frames, logits, veil, picture = random_level(3, 32, 48)
+    veil[:, :, 4] = 0
+    found = decide(fresh, frames, logits.clamp(-2, 2), veil, picture, refine=True)
+    large = torch.nn.functional.interpolate(logits.clamp(-2, 2), scale_factor=2.0, mode="bilinear")
+    gained = found["logits"] - found["logits"].amax(1, keepdim=True)
+    small_gap = large - large.amax(1, keepdim=True)
+    # Where the best changes between two pixels above, being behind is not linear.
+    assert float((gained - small_gap).abs().median()) < 1e-5
+    assert float((gained.argmax(1) == small_gap.argmax(1)).float().mean()) > 0.95
+
+
+# Beyond the end of the picture
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("padding", [(8, 0), (0, 24), (16, 8)])
+def test_what_frames_repeat_beyond_the_end_of_the_picture_is_not_seen(refine, padding):
+    """As if the frames ended with the picture, whatever they hold beyond it."""
+    network = small()
+    rows, columns_added = padding
+    exact = random_level(3, 64, 80)
+    expected = decide(network, *exact, refine=refine)
+    factors = (1, 2, 8, 2)
+    padded = [
+        torch.nn.functional.pad(
+            part.flatten(0, -3), (0, columns_added // factor, 0, rows // factor), mode="replicate"
+        ).unflatten(0, part.shape[:-2])
+        for part, factor in zip(exact, factors, strict=True)
+    ]
+    padded[0][..., 64:, :] = torch.rand(rows, 80 + columns_added)
+    inside = torch.zeros(1, 1, 64 + rows, 80 + columns_added)
+    inside[..., :64, :80] = 1
+    found = decide(network, *padded, refine=refine, inside=inside)
+    torch.testing.assert_close(found["logits"][..., :64, :80], expected["logits"], rtol=0, atol=1e-5)
+    seen = decide(network, *padded, refine=refine)
+    assert float((seen["logits"][..., :64, :80] - expected["logits"]).abs().max()) > 0.01
 
 
 def test_pixels_beyond_the_reach_change_nothing():

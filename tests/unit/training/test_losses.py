@@ -7,6 +7,7 @@ import torch
 
 from allfocus.network.stack_network import (
     EXCLUSION,
+    LEFT_OUT,
     Decision,
     StackNetwork,
     StackNetworkConfig,
@@ -18,7 +19,6 @@ from allfocus.network.stack_network import (
 from allfocus.training.losses import (
     NEEDED,
     SAFETY,
-    leave_idle_out,
     level_loss,
     needed_sources,
     network_loss,
@@ -165,35 +165,32 @@ def test_how_far_a_source_can_be_told_grows_with_what_the_next_costs():
         assert float(telling[0, 0, 4, 4]) == pytest.approx(expected, rel=1e-3)
 
 
-def idle_and_busy(count: int, size: int = 128) -> torch.Tensor:
-    """Frames of four sources that have detail on the right alone."""
-    frames = torch.full((count, 4, 3, size, size), 0.5)
-    detail = torch.rand(count, 4, 1, size, size // 2, generator=torch.Generator().manual_seed(0)) - 0.5
-    frames[..., size // 2 :] += detail
-    return frames
-
-
-def test_where_nothing_is_to_be_told_two_sources_are_kept_and_the_best_is_one_of_them():
-    above = Decision(torch.rand(8, 4, 64, 64, generator=torch.Generator().manual_seed(1)), torch.rand(8, 4, 5, 16, 16))
-    found = leave_idle_out(above, idle_and_busy(8))
-    assert found.veil is above.veil
-    out = (found.logits < found.logits.amax(1, keepdim=True) - EXCLUSION).sum(1)
-    # Half of the samples are left as they are; in the others the still part has two sources, the rest all.
-    assert torch.equal(found.logits[[0, 1, 4, 5]], above.logits[[0, 1, 4, 5]])
-    treated = out[[2, 3, 6, 7]]
-    assert treated[..., :16].eq(2).all()
-    assert treated[..., 32:].eq(0).all()
-    # Who stays is left as it was, and the two best stay.
-    kept = found.logits == above.logits
-    assert kept.sum(1).min() == 2
-    best = above.logits.topk(2, dim=1).indices
-    assert kept.gather(1, best).all()
-    assert torch.equal(found.logits.argmax(1), above.logits.argmax(1))
-
-
-def test_of_two_sources_none_is_left_out():
-    above = Decision(torch.randn(4, 2, 64, 64), torch.zeros(4, 2, 5, 16, 16))
-    assert torch.equal(leave_idle_out(above, idle_and_busy(4)[:, :2]).logits, above.logits)
+def test_what_was_left_out_already_teaches_no_choice():
+    """The label of a source that the level above has left out can not be reached any more."""
+    frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    batch = Batch(
+        frames, frames[:, 0], torch.zeros(1, 16, 16, dtype=torch.long), torch.ones(1), torch.zeros(1, 2, 4, 4, 4)
+    )
+    logits = torch.zeros(1, 2, 16, 16)
+    logits[:, 0, :, :8] = LEFT_OUT
+    needed, telling = needed_sources(batch)
+    costs = [
+        float(
+            level_loss(
+                frames,
+                Decision(logits, torch.zeros(1, 2, 5, 4, 4)),
+                frames[:, 0],
+                batch,
+                needed,
+                telling,
+                level=0,
+                label_share=share,
+            )
+        )
+        for share in (0.0, 1.0)
+    ]
+    # Only the half in which both compete is counted: an even choice between two.
+    assert costs[1] - costs[0] == pytest.approx(0.5 * math.log(2) * float(telling[..., 8:].mean()), rel=0.02)
 
 
 # Veils
@@ -249,17 +246,20 @@ def test_levels_count_half_as_much_as_the_next_finer_one():
         coarse = network(small)
         picture, _ = compose(small, coarse, None)
         first = level_loss(small, coarse, picture, batch, needed, telling, level=1, label_share=0.3)
-        fine = network(batch.frames, leave_idle_out(coarse, batch.frames))
-        picture, _ = compose(batch.frames, fine, picture)
-        second = level_loss(batch.frames, fine, picture, batch, needed, telling, level=0, label_share=0.3)
-        found = stack_loss(network, batch, levels=2, label_share=0.3)
-    torch.testing.assert_close(found, 0.5 * first + second)
+        for with_context, decide in ((2, network), (1, network.refine)):
+            fine = decide(batch.frames, coarse)
+            whole, _ = compose(batch.frames, fine, picture)
+            second = level_loss(batch.frames, fine, whole, batch, needed, telling, level=0, label_share=0.3)
+            found = stack_loss(network, batch, levels=2, label_share=0.3, with_context=with_context)
+            torch.testing.assert_close(found, 0.5 * first + second)
 
 
 def test_every_part_of_the_network_learns():
     batch, network = make_batch(sources=3, size=64), small_network()
     batch.veil[:, :, 0] = 0.4
-    torch.autograd.backward(stack_loss(network, batch, levels=3, label_share=0.2))
+    torch.nn.init.normal_(network.refiner.head.weight, std=0.3)
+    torch.nn.init.normal_(network.refiner.veil_second.weight, std=0.3)
+    torch.autograd.backward(stack_loss(network, batch, levels=3, label_share=0.2, with_context=2))
     silent = [name for name, own in network.named_parameters() if own.grad is None or not bool(own.grad.any())]
     assert silent == []
     assert all(bool(parameter.grad.isfinite().all()) for parameter in network.parameters())

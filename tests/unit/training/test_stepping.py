@@ -19,7 +19,14 @@ RECIPE = Recipe(
     network="ips",
     seed=3,
     stack_network=StackNetworkConfig(
-        channels=4, middle_channels=4, token_channels=4, mamba_blocks=1, heads=2, state=4, veil_channels=2
+        channels=4,
+        middle_channels=4,
+        token_channels=4,
+        mamba_blocks=1,
+        heads=2,
+        state=4,
+        veil_channels=2,
+        refiner_channels=4,
     ),
     data=DataRecipe(crop=32, batch=3, levels=(1, 2)),
     shuffle=ShuffleRecipe(mask="multi-scale", sources=(2, 3), pixel=0.3, blob=0.3, stack=0.4),
@@ -63,8 +70,8 @@ def test_sources_and_levels_are_drawn_from_the_recipe(bank, monkeypatch):
     )
     seen = set()
 
-    def record(self, batch, levels):
-        seen.add((*batch, levels))
+    def record(self, batch, levels, with_context):
+        seen.add((*batch, levels, with_context))
         return torch.zeros(())
 
     def draw(bank, shuffle, *, batch, crop, sources, generator):
@@ -76,7 +83,8 @@ def test_sources_and_levels_are_drawn_from_the_recipe(bank, monkeypatch):
     stepper = make(bank, recipe=recipe)
     for iteration in range(40):
         stepper.step(iteration)
-    assert seen == {(8, 2, 1), (8, 2, 2), (4, 4, 1), (4, 4, 2)}
+    # The coarsest level is always decided with context, the one below it in half of the steps.
+    assert seen == {(*drawn, *levels) for drawn in ((8, 2), (4, 4)) for levels in ((1, 1), (2, 1), (2, 2))}
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -130,8 +138,8 @@ def test_adam_takes_a_first_step_of_the_learning_rate(bank):
     stepper.step(0)
     moved = (weights(stepper) - before).abs()
     assert float(moved.max()) == pytest.approx(1e-2, rel=1e-3)
-    # The head of the veil begins at zero, so that what is before it has no gradient yet.
-    assert float((moved > 0).float().mean()) > 0.5
+    # The heads of veil and refiner begin at zero, so that what is before them has no gradient yet.
+    assert float((moved > 0).float().mean()) > 0.4
     assert float(moved[moved > 0].median()) == pytest.approx(1e-2, rel=0.1)
 
 
@@ -143,12 +151,12 @@ def test_the_learning_rate_falls_with_the_schedule(bank):
 
 
 def test_clipping_bounds_the_norm_of_the_gradient(bank):
-    stepper = make(bank, gradient_clip=1e-3)
+    stepper = make(bank, gradient_clip=1e-5)
     stepper.step(0)
     # The first moment is a tenth of the gradient after one step.
     first_moments = [value for name, value in stepper.state().items() if name.startswith("exp_avg/")]
     norm = float(torch.cat([moment.flatten() for moment in first_moments]).norm()) * 10
-    assert norm == pytest.approx(1e-3, rel=1e-2)
+    assert norm == pytest.approx(1e-5, rel=1e-2)
 
 
 def test_the_average_follows_the_weights_as_documented(bank):
@@ -177,5 +185,5 @@ def test_without_an_average_the_network_itself_is_shown(bank):
 def test_the_loss_falls_on_a_fixed_sample(bank):
     """Repeating one iteration must learn it: the gradient has the right sign."""
     stepper = make(bank, learning_rate=3e-3, average=0.0)
-    losses = [float(stepper.step(0)) for _ in range(25)]
+    losses = [float(stepper.step(0)) for _ in range(40)]
     assert losses[-1] < 0.9 * losses[0]

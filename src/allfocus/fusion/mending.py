@@ -1,0 +1,149 @@
+"""Deciding again where detail was lost: the frame that shows it is taken there, if that brings it back.
+
+What the measure of lost detail finds is evidence that the network did not weigh as it should have: in a place where the
+fused picture has less than a third of what one frame shows, that frame is blended in, softly, and the picture is measured
+again. A place that is no better for it, or in which something else is lost then, stays as it was.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
+from allfocus.fusion.lost_detail import ERASED, LostDetail, measure_lost_detail
+from allfocus.fusion.windows import Area
+from allfocus.images.tiling import FrameSpool, Mask
+
+BORDER = 1
+"""Cells by which a place is widened, so that the whole of a thing is taken."""
+FEATHER = 1.0
+"""Cells over which it fades out: the deviation of a Gaussian."""
+LARGEST_SHARE = 0.02
+"""Part of the picture up to which places are mended: where more is lost, the stack is not of the kind that is understood
+here (transparent things, frames that are not registered), and the warning says more than a patchwork."""
+
+
+class Mended(NamedTuple):
+    """A fused picture in which some places were decided again."""
+
+    image: NDArray[np.float32]
+    decision: NDArray[np.int16]
+    depth: NDArray[np.float32]
+    lost: LostDetail
+    """Measured on the new picture."""
+    places: int
+    """How many places were decided again; 0 leaves everything as it was."""
+
+
+def mend_lost_detail(
+    image: NDArray[np.float32],
+    decision: NDArray[np.int16],
+    depth: NDArray[np.float32],
+    frames: Sequence[NDArray[np.float32]] | FrameSpool,
+    *,
+    valid: Sequence[Mask] | None = None,
+    hard: bool = False,
+) -> Mended:
+    """Returns the fused picture with the detail that it had lost where one frame brings it back, and what is still lost.
+
+    Args:
+        image: the fused picture, (H, W, 3) or (H, W), in the values of the frames.
+        decision: (H, W), which frame each pixel came from.
+        depth: (H, W), 0 the first frame, 1 the last.
+        frames: what it was fused from.
+        valid: for each frame, where it has pixels; None for everywhere.
+        hard: copy pixels instead of blending.
+    """
+    lost = measure_lost_detail(image, frames, valid=valid)
+    places = _erased_places(lost)
+    unchanged = Mended(image, decision, depth, lost, 0)
+    if not places or sum(float(place.mean()) for place in places) > LARGEST_SHARE:
+        return unchanged
+    source: FrameSource = SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(frames, valid)
+    for _ in range(2):
+        found = _take(unchanged, lost, places, source, hard=hard)
+        after = measure_lost_detail(found.image, frames, valid=valid)
+        better = [place for place in places if _loss(after, place) < 0.5 * _loss(lost, place)]
+        if len(better) == len(places):
+            return found._replace(lost=after) if after.share < lost.share else unchanged
+        places = better
+        if not places:
+            break
+    return unchanged
+
+
+def _erased_places(lost: LostDetail) -> list[NDArray[np.bool_]]:
+    """Masks of cells, one for each connected place in which detail is not just weaker but erased."""
+    count, labels = cv2.connectedComponents((lost.map > 0).astype(np.uint8), connectivity=8)
+    return [
+        place for place in (labels == number for number in range(1, count)) if float(lost.map[place].max()) >= ERASED
+    ]
+
+
+def _loss(lost: LostDetail, place: NDArray[np.bool_]) -> float:
+    """What is lost in a place and right around it."""
+    around = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 3,) * 2, np.uint8)) > 0
+    return float(lost.map[around].sum())
+
+
+def _take(
+    fused: Mended, lost: LostDetail, places: Sequence[NDArray[np.bool_]], source: FrameSource, *, hard: bool
+) -> Mended:
+    """Returns the fused picture with the frame that shows most of each place blended in there."""
+    image, decision, depth = fused.image.copy(), fused.decision.copy(), fused.depth.copy()
+    height, width = image.shape[:2]
+    taken = 0
+    for place in places:
+        shown = lost.frames[place]
+        frame = int(np.bincount(shown[shown >= 0]).argmax())
+        wide = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 1,) * 2, np.uint8))
+        area, weight = _feathered(wide, lost.cell, (height, width))
+        mask = source.read_valid(frame, area)
+        if mask is not None and not mask[weight > 0].all():
+            continue
+        if hard:
+            weight = (weight >= 0.5).astype(np.float32)
+        pixels = source.read(frame, area)
+        if not hard:
+            fitted = pixels + _surrounding_difference(image[area] - pixels, weight)
+            # No value leaves the range of what is there.
+            low, high = min(image[area].min(), pixels.min()), max(image[area].max(), pixels.max())
+            pixels = np.clip(fitted, low, high)
+        own = weight if image.ndim == 2 else weight[..., None]
+        # What is taken wholly is copied, to the bit.
+        image[area] = np.where(own < 1, image[area] + own * (pixels - image[area]), pixels)
+        here = weight >= 0.5
+        decision[area][here] = frame
+        depth[area] += weight * (np.float32(frame / max(1, len(source) - 1)) - depth[area])
+        taken += 1
+    return fused._replace(image=image, decision=decision, depth=depth, places=taken)
+
+
+def _surrounding_difference(difference: NDArray[np.float32], weight: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the difference (h, w[, 3]) around a place, carried smoothly into it, so that its rim does not show."""
+    outside = 1 - weight
+    deviation = max(2.0, float(np.sqrt(weight.sum())) / 2)
+    shares = outside if difference.ndim == 2 else np.repeat(outside[..., None], difference.shape[2], axis=2)
+    blurred = cv2.GaussianBlur(shares * difference, (0, 0), deviation)
+    return np.asarray(blurred / np.maximum(cv2.GaussianBlur(shares, (0, 0), deviation), 1e-3), np.float32)
+
+
+def _feathered(cells: NDArray[np.uint8], cell: int, size: tuple[int, int]) -> tuple[Area, NDArray[np.float32]]:
+    """Returns the area of the picture that a mask of cells touches, and its weight there, 1 inside and 0 at its ends."""
+    rows, columns = np.flatnonzero(cells.any(axis=1)), np.flatnonzero(cells.any(axis=0))
+    # As much around a place as it is wide itself, to see what it must fit into.
+    reach = int(np.ceil(3 * FEATHER)) + max(rows[-1] - rows[0], columns[-1] - columns[0]) // 2
+    top, left = max(0, rows[0] - reach), max(0, columns[0] - reach)
+    part = cells[top : rows[-1] + reach + 1, left : columns[-1] + reach + 1].astype(np.float32)
+    large = cv2.resize(part, None, fx=cell, fy=cell, interpolation=cv2.INTER_NEAREST)
+    soft = cv2.GaussianBlur(large, (0, 0), FEATHER * cell / 2)
+    # Wholly taken within the place, and nothing at the ends of what is read.
+    weight = np.clip(2 * np.maximum(soft, 0), 0, 1)
+    area = (
+        slice(top * cell, min(size[0], top * cell + large.shape[0])),
+        slice(left * cell, min(size[1], left * cell + large.shape[1])),
+    )
+    return area, np.ascontiguousarray(weight[: area[0].stop - area[0].start, : area[1].stop - area[1].start])
