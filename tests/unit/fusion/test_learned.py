@@ -78,12 +78,11 @@ def test_any_size_works_in_grey_and_in_colour(size, channels):
 def test_grey_frames_give_what_the_same_in_three_channels_gives(desk):
     grey = [frame.mean(axis=2) for frame in desk.frames]
     colour = [np.repeat(frame[..., None], 3, axis=2) for frame in grey]
-    # What is taken off as a veil has a colour of its own in each channel, of which grey gets the mean.
-    for unveil, tolerance in ((False, 1e-6), (True, 5e-4)):
-        image, decision, *_ = fuse_ips(grey, unveil=unveil)
-        colour_image, colour_decision, *_ = fuse_ips(colour, unveil=unveil)
-        np.testing.assert_allclose(colour_image, np.repeat(image[..., None], 3, axis=2), atol=tolerance)
-        assert (colour_decision == decision).mean() > 0.9995
+    image, decision, *_ = fuse_ips(grey)
+    colour_image, colour_decision, *_ = fuse_ips(colour)
+    # Decisions are kept with 16 bits between levels, so rounding shows in the fifth digit, times the sharpness.
+    np.testing.assert_allclose(colour_image, np.repeat(image[..., None], 3, axis=2), atol=2e-4)
+    assert (colour_decision == decision).mean() > 0.9995
 
 
 @pytest.mark.parametrize("count", range(2, 7))
