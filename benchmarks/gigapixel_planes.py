@@ -17,7 +17,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from allfocus.batch.plane_fusion import fuse_planes
+from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.scenes.rendering import render_scene
 
 TILE = 1000

@@ -11,10 +11,10 @@ import time
 import cv2
 import numpy as np
 
+from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.lost_detail import measure_lost_detail
 from allfocus.fusion.methods import fuse
-from allfocus.fusion.source_frames import grey_levels
 from allfocus.scenes.rendering import render_scene
 
 SCENES = ("insect", "foliage", "circuit", "desk", "slope")

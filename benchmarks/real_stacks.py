@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 import allfocus
 from allfocus.batch.stacks import Stack, find_stacks
 from allfocus.errors import AllfocusError
+from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.methods import require_method
-from allfocus.fusion.source_frames import grey_levels
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.pipeline import StackFusion
-from allfocus.stack_frames import Job, prepare_frames
+from allfocus.stack.frames import Job, prepare_frames
+from allfocus.stack.pipeline import StackFusion
 
 Plane = NDArray[np.float32]
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
     from allfocus.network.onnx_export import export_onnx
-    from allfocus.pipeline import fuse_files
     from allfocus.scenes.rendering import render_scene
+    from allfocus.stack.pipeline import fuse_files
     from allfocus.training.recipe import read_recipe
     from allfocus.training.train import train
 
@@ -79,7 +79,7 @@ _MODULES = {
     "evaluate": "allfocus.evaluation.benchmark",
     "export_onnx": "allfocus.network.onnx_export",
     "fuse": "allfocus.fusion.methods",
-    "fuse_files": "allfocus.pipeline",
+    "fuse_files": "allfocus.stack.pipeline",
     "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
     "measure_lost_detail": "allfocus.fusion.lost_detail",

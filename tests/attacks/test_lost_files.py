@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import allfocus
-from allfocus.batch.records import FAILED, FUSED, PLANNED, Manifest, StackRecord
+from allfocus.batch.manifest import FAILED, FUSED, PLANNED, Manifest, StackRecord
 from allfocus.batch.running import BatchResult, fuse_stacks
 from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack
 from allfocus.cli.main import run
@@ -207,7 +207,7 @@ def test_outputs_of_a_fusion_killed_while_they_get_their_names_are_not_mixed(tmp
     out.mkdir()
     program = """
 import os, signal, sys, allfocus
-from allfocus.images import placing
+from allfocus.files import placing
 calls = 0
 real = os.link
 def link(*values, **options):

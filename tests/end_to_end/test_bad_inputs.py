@@ -584,13 +584,13 @@ if step == "reading":
     import allfocus.images.reading as module
     module.decode_picture = pausing(module.decode_picture)
 elif step == "fusing":
-    import allfocus.pipeline as module
+    import allfocus.stack.pipeline as module
     module.fuse = pausing(module.fuse)
 elif step == "importing":
     import importlib.abc
     class Finder(importlib.abc.MetaPathFinder):
         def find_spec(self, name, path, target=None):
-            if name == "allfocus.pipeline":
+            if name == "allfocus.stack.pipeline":
                 open(marker, "w").close()
                 try:
                     time.sleep(600)
@@ -649,7 +649,7 @@ def test_an_interrupt_that_a_library_turned_into_another_error_is_still_one(fuse
         except KeyboardInterrupt:
             raise ImportError("a part failed to load")  # noqa: B904 (as libraries written in C do)
 
-    monkeypatch.setattr("allfocus.pipeline.fuse", load_late)
+    monkeypatch.setattr("allfocus.stack.pipeline.fuse", load_late)
     fuse(frames).assert_refused("interrupted", code=130)
 
 

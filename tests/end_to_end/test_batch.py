@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from allfocus.batch.cluster import Cluster
-from allfocus.batch.records import Manifest, read_manifest
+from allfocus.batch.manifest import Manifest, read_manifest
 from allfocus.batch.running import BatchProgress, BatchResult, fuse_stacks
 from allfocus.batch.stack_task import FuseSettings
 from allfocus.errors import OutputError

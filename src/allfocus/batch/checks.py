@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from allfocus.batch.records import Manifest
+from allfocus.batch.manifest import Manifest
 from allfocus.batch.stack_task import FuseSettings
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError

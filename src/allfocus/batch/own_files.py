@@ -13,10 +13,10 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from allfocus.batch.records import FUSED, FrameStates, StackRecord
+from allfocus.batch.manifest import FUSED, FrameStates, StackRecord
 from allfocus.errors import OutputError
-from allfocus.images.placing import recover_folder
-from allfocus.images.protection import FileState, file_state
+from allfocus.files.placing import recover_folder
+from allfocus.files.protection import FileState, file_state
 from allfocus.images.writing import replace_file
 
 OwnFiles = dict[str, set[FileState]]

@@ -8,17 +8,7 @@ from pathlib import Path
 
 from allfocus.batch.checks import check_ending, check_settings, prepare_output
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
-from allfocus.batch.ome_zarr_files import is_zarr
-from allfocus.batch.own_files import (
-    OwnFiles,
-    as_states,
-    files_of,
-    from_states,
-    refuse_foreign,
-    remove_receipt,
-    set_aside_edited,
-)
-from allfocus.batch.records import (
+from allfocus.batch.manifest import (
     FAILED,
     FILE_NAME,
     FUSED,
@@ -29,12 +19,22 @@ from allfocus.batch.records import (
     settings_key,
     still_valid,
 )
+from allfocus.batch.own_files import (
+    OwnFiles,
+    as_states,
+    files_of,
+    from_states,
+    refuse_foreign,
+    remove_receipt,
+    set_aside_edited,
+)
+from allfocus.batch.planes.ome_zarr_files import is_zarr
 from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
-from allfocus.images.protection import FileState, InputFiles, OwnResults, replacing_only
+from allfocus.files.protection import FileState, InputFiles, OwnResults, replacing_only
 from allfocus.images.reading import natural_order
 from allfocus.images.writing import default_ending
 

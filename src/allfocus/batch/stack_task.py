@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allfocus.batch.manifest import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
 from allfocus.batch.own_files import files_of, from_states, lost_thumbnail_path, thumbnail_path, write_receipt
-from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.images.files import open_plain
-from allfocus.images.protection import FileState, OwnResults, file_state, replacing_only
+from allfocus.files.opening import open_plain
+from allfocus.files.protection import FileState, OwnResults, file_state, replacing_only
 from allfocus.version import __version__
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class StackTask:
     @property
     def map_names(self) -> tuple[str, ...]:
         """All files of maps, below the output folder; a depth map has a preview in colours beside it."""
-        from allfocus.fusion_plan import preview_path
+        from allfocus.stack.plan import preview_path
 
         paths = [*self.maps.values(), *(preview_path(path) for kind, path in self.maps.items() if kind == "depth_map")]
         return tuple(path.relative_to(self.folder).as_posix() for path in paths)
@@ -152,7 +152,7 @@ def fuse_stack(task: StackTask) -> StackRecord:
 def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
     import cv2
 
-    from allfocus.pipeline import fuse_files
+    from allfocus.stack.pipeline import fuse_files
 
     own = software_key(task.settings.method)
     if task.software and task.software != own:
@@ -261,10 +261,10 @@ def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> Non
 
 def _write_thumbnail(image: "NDArray[Any]", path: Path, *, side: int = THUMBNAIL_SIDE) -> None:
     # Imported here, as is the pipeline, because the program that only hands out tasks needs no pixels.
-    from allfocus.html_pages import in_colour, shrink
     from allfocus.images.image import Image
     from allfocus.images.value_range import range_of_arrays
     from allfocus.images.writing import encode_webp, replace_file, to_integers
+    from allfocus.pages.pictures import in_colour, shrink
 
     unit = range_of_arrays([image]).to_unit(image)
     small = Image(in_colour(shrink(unit, side)))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import InputError
-from allfocus.images.files import open_plain
+from allfocus.files.opening import open_plain
 from allfocus.images.reading import SUFFIXES, natural_order
 
 Answer = TypeVar("Answer")

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from allfocus.alignment.stack_alignment import StackAlignment
-    from allfocus.images.placing import StagedFiles
+    from allfocus.files.placing import StagedFiles
     from allfocus.images.reading import StackReader
-    from allfocus.stack_frames import Job
+    from allfocus.stack.frames import Job
 
 MODELS = ("auto", "translation", "similarity", "affine", "homography")
 
@@ -54,9 +54,9 @@ def align(
     be registered already are written unchanged.
     """
     from allfocus.alignment.stack_alignment import estimate_stack
-    from allfocus.images.placing import StagedFiles, made_folder
+    from allfocus.files.placing import StagedFiles, made_folder
     from allfocus.images.reading import MAX_PIXELS
-    from allfocus.stack_frames import Job, whole_pixels
+    from allfocus.stack.frames import Job, whole_pixels
 
     with progress_bar() as progress:
         job = Job(progress, print_notice)
@@ -120,7 +120,7 @@ def output_paths(sources: "StackReader", folder: Path) -> list[Path]:
 def check_targets(targets: "Sequence[Path]", sources: "StackReader", folder: Path, *, overwrite: bool) -> None:
     """Raise an error when a frame could not be written into the folder or would replace its source."""
     from allfocus.errors import InputError
-    from allfocus.images.protection import InputFiles
+    from allfocus.files.protection import InputFiles
     from allfocus.images.writing import check_output
 
     if len(set(targets)) < len(targets):
@@ -155,7 +155,7 @@ def write_aligned(
     """Write the frames that belong, one at a time; how many there are comes back."""
     from allfocus.errors import InputError
     from allfocus.images.writing import encode_image
-    from allfocus.stack_frames import whole_pixels
+    from allfocus.stack.frames import whole_pixels
 
     top, left, bottom, right = alignment.common_area() if crop else (0, 0, *alignment.size)
     if bottom - top < 1 or right - left < 1:

@@ -25,7 +25,7 @@ from allfocus.cli.printing import (
 from allfocus.errors import InputError
 
 if TYPE_CHECKING:
-    from allfocus.batch.records import StackRecord
+    from allfocus.batch.manifest import StackRecord
     from allfocus.batch.running import BatchProgress, BatchResult, Progress
 
 ONLY_FOR_STACKS = (
@@ -218,7 +218,7 @@ def _end_at_the_third_interruption() -> None:
 
 def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -> None:
     with ending_at_once():
-        from allfocus.batch.plane_fusion import fuse_planes
+        from allfocus.batch.planes.fusion import fuse_planes
     context = click.get_current_context()
     for name in ONLY_FOR_STACKS:
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:

@@ -20,7 +20,7 @@ from allfocus.cli.printing import (
 )
 
 if TYPE_CHECKING:
-    from allfocus.pipeline import StackFusion
+    from allfocus.stack.pipeline import StackFusion
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -105,7 +105,7 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
         _plan(frames, target, as_json=as_json, **options)
         return
     with ending_at_once():
-        from allfocus.pipeline import fuse_files
+        from allfocus.stack.pipeline import fuse_files
 
     started = time.perf_counter()
     with progress_bar() as progress:
@@ -159,7 +159,7 @@ def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
 
 def _plan(frames: tuple[Path, ...], target: Path, *, as_json: bool, **options: Any) -> None:
     """Checks what can be checked without the pixels and says what would be fused."""
-    from allfocus.fusion_plan import FuseOptions, plan_fusion
+    from allfocus.stack.plan import FuseOptions, plan_fusion
 
     left_out: dict[str, str] = {}
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from allfocus import html_pages
 from allfocus.datasets.catalogue import DATASETS
 from allfocus.datasets.samples import Sample
 from allfocus.evaluation.plots import difference_plot, strip_plot
@@ -16,9 +15,9 @@ from allfocus.evaluation.scene_section import reading_help, scene_section
 from allfocus.evaluation.scenes_to_show import choose_scenes
 from allfocus.evaluation.summary import DatasetSummary, format_p_value, format_value, rank_by_value
 from allfocus.evaluation.tables import count_of_pictures, format_interval, format_printed, printed_place
-from allfocus.html_pages import build_list, build_table, escape, read_asset
 from allfocus.images.writing import replace_file
 from allfocus.metrics.catalogue import METRICS
+from allfocus.pages.html import build_list, build_page, build_table, escape, read_asset
 
 if TYPE_CHECKING:
     from allfocus.evaluation.benchmark import EvaluationResult
@@ -54,11 +53,11 @@ def write_report(result: "EvaluationResult", samples: Samples, *, progress: Prog
             done += 1
             if progress is not None:
                 progress("reporting", done, total)
-    page = build_page(result, scenes, left_out=left_out)
+    page = build_report_page(result, scenes, left_out=left_out)
     replace_file(result.output / "report.html", page.encode(), overwrite=True)
 
 
-def build_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], *, left_out: int = 0) -> str:
+def build_report_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], *, left_out: int = 0) -> str:
     """The page as text.
 
     Args:
@@ -71,7 +70,7 @@ def build_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], 
     note = (
         f"<p class=quiet>{left_out} more scenes had no room in this page; see the folder fused.</p>" if left_out else ""
     )
-    return html_pages.build_page(
+    return build_page(
         _title(result),
         byline=_byline(result),
         links=links | {"origin": "Origin"},

@@ -10,7 +10,10 @@ from allfocus.datasets.samples import Sample
 from allfocus.evaluation.cells import Cell
 from allfocus.evaluation.focus_windows import find_focus_windows
 from allfocus.evaluation.summary import format_value
-from allfocus.html_pages import (
+from allfocus.images.reading import read_image
+from allfocus.metrics.catalogue import METRICS
+from allfocus.pages.html import escape
+from allfocus.pages.pictures import (
     Pixels,
     Window,
     common_scale,
@@ -18,12 +21,9 @@ from allfocus.html_pages import (
     data_address,
     difference_map,
     draw_windows,
-    escape,
     heat_picture,
     shrink,
 )
-from allfocus.images.reading import read_image
-from allfocus.metrics.catalogue import METRICS
 
 if TYPE_CHECKING:
     from allfocus.evaluation.benchmark import EvaluationResult

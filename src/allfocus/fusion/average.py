@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames
+from allfocus.fusion.frame_checks import check_frames
 
 
 def fuse_average(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.float32], None]:

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames, pick_pixels
+from allfocus.fusion.frame_checks import check_frames, pick_pixels
 
 # The block of JPEG, for which the method was made.
 BLOCK = 8

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import grey_levels
+from allfocus.fusion.frame_checks import grey_levels
 from allfocus.images.filling import fill_from_surroundings
 
 FAR_REACH, REACH = 0.3, 0.05

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import check_frames, grey_levels, pick_pixels
+from allfocus.fusion.frame_checks import check_frames, grey_levels, pick_pixels
 
 
 def fuse_depth_map(

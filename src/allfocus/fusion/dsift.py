@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames, grey_levels
+from allfocus.fusion.frame_checks import check_frames, grey_levels
 
 # The scale factor that the authors set; the program turns it into patches of half that [program].
 SCALE = 48

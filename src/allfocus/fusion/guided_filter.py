@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames, grey_levels
+from allfocus.fusion.frame_checks import check_frames, grey_levels
 
 # All numbers are the paper's.
 BASE_WINDOW = 31

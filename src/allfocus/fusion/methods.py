@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
-from allfocus.images.tiling import FrameSpool, Mask
+from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, range_of_arrays
 

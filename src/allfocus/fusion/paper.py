@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
+from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.inference import three_channels, weights_folder
-from allfocus.fusion.source_frames import check_frames
 
 
 def fuse_ips_paper(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import check_frames
+from allfocus.fusion.frame_checks import check_frames
 
 # Cubic B-spline (Starck, Fadili and Murtagh 2007).
 SMOOTHING = np.array([1, 4, 6, 4, 1]) / 16

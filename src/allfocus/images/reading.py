@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MemoryShortageError, MissingDependencyError
+from allfocus.files.opening import open_plain
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
-from allfocus.images.files import open_plain
 from allfocus.images.frame_files import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
+from allfocus.files.placing import LONGEST_NAME, recover_folder, replace_file
+from allfocus.files.protection import refuse_special
 from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
 from allfocus.images.exif import add_history, without_malformed
 from allfocus.images.image import Image
-from allfocus.images.placing import LONGEST_NAME, recover_folder, replace_file
-from allfocus.images.protection import refuse_special
 from allfocus.images.value_range import extremes_of
 
 __all__ = [

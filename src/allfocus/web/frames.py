@@ -11,8 +11,8 @@ from typing import Any
 from allfocus.errors import AllfocusError
 from allfocus.images.reading import list_files
 from allfocus.scenes.catalogue import SCENES
+from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name
 from allfocus.web.processes import TaskError
-from allfocus.web.records import ACTIVE, Frame, Job, clean_name
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
 from allfocus.web.studio import Studio

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
 from allfocus.web.fusion_queue import FusionQueue, Work
-from allfocus.web.layers import layer_bytes
-from allfocus.web.processes import TaskError, WorkerProcess
-from allfocus.web.records import (
+from allfocus.web.job_records import (
     ACTIVE,
     CANCELLED,
     DONE,
@@ -25,6 +23,8 @@ from allfocus.web.records import (
     command_line,
     find_problems,
 )
+from allfocus.web.layers import layer_bytes
+from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
 from allfocus.web.work_folder import IN_A_JOB, remove_known

@@ -12,7 +12,7 @@ from allfocus.scenes.catalogue import SCENES
 from allfocus.version import __version__
 from allfocus.web import frames
 from allfocus.web.bodies import FolderName, FrameOrder, NewJob, OtherMethod, SampleName, StartOptions
-from allfocus.web.records import Options
+from allfocus.web.job_records import Options
 from allfocus.web.studio import Studio
 from allfocus.web.uploads import receive_file
 

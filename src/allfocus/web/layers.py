@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.web.records import TILE_SIDE
+from allfocus.web.job_records import TILE_SIDE
 
 Area = tuple[int, int, int, int]
 """(left, top, right, bottom), ends excluded, in pixels of the full size."""

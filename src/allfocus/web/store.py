@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from allfocus.images.writing import replace_file
-from allfocus.web.records import ACTIVE, DONE, FAILED, Job, job_from_json, job_to_json
+from allfocus.web.job_records import ACTIVE, DONE, FAILED, Job, job_from_json, job_to_json
 from allfocus.web.work_folder import (
     FRAME_ID,
     IN_A_JOB,

@@ -11,9 +11,9 @@ from typing import Any
 from allfocus.errors import OutputError
 from allfocus.web.events import EventBus
 from allfocus.web.fusing import Fusions
+from allfocus.web.job_records import ACTIVE, FAILED, Frame, Job, clean_name, show_job
 from allfocus.web.layer_cache import LayerCache
 from allfocus.web.processes import ProcessPool
-from allfocus.web.records import ACTIVE, FAILED, Frame, Job, clean_name, show_job
 from allfocus.web.refusals import Refusal
 from allfocus.web.settings import ServerSettings
 from allfocus.web.store import JobStore

@@ -21,14 +21,14 @@ from allfocus.errors import InputError
 from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.methods import find_method, fuse
-from allfocus.fusion_plan import FuseOptions, choose_curve, preview_path
 from allfocus.images.decoded import require_pixels
 from allfocus.images.image import Image
 from allfocus.images.reading import list_frames, open_stack, read_image
 from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, to_integers, write_image
-from allfocus.pipeline import StackFusion, fuse_files
-from allfocus.stack_frames import Job, prepare_frames, whole_pixels
+from allfocus.stack.frames import Job, prepare_frames, whole_pixels
+from allfocus.stack.pipeline import StackFusion, fuse_files
+from allfocus.stack.plan import FuseOptions, choose_curve, preview_path
 from allfocus.version import __version__
 from allfocus.web.layers import choose_white, encode_jpeg, to_bytes, write_layer
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
 from allfocus.web.processes import TaskError
-from allfocus.web.records import ACTIVE, Job, Run, Stroke
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
 from allfocus.web.studio import Studio

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from allfocus.batch.records import FAILED, FUSED, StackRecord, parse_record
+from allfocus.batch.manifest import FAILED, FUSED, StackRecord, parse_record
 from allfocus.batch.stack_task import (
     FuseSettings,
     StackTask,

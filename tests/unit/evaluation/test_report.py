@@ -12,7 +12,8 @@ from allfocus.evaluation.benchmark import evaluate
 from allfocus.evaluation.focus_windows import find_focus_windows
 from allfocus.evaluation.plots import difference_plot, strip_plot
 from allfocus.evaluation.scenes_to_show import choose_scenes
-from allfocus.html_pages import crop, data_address, difference_map, heat_picture, nice_ticks, shrink
+from allfocus.pages.pictures import crop, data_address, difference_map, heat_picture, shrink
+from allfocus.pages.plots import nice_ticks
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
 

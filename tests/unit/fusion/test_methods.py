@@ -14,7 +14,7 @@ from allfocus.fusion import lost_detail, methods, windows
 from allfocus.fusion.inference import WHOLE_KEY
 from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
 from allfocus.images.image import Image, ImageStack
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
 PYRAMIDS = ["laplacian-pyramid", "laplacian-pyramid-energy"]

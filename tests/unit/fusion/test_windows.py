@@ -32,7 +32,7 @@ from allfocus.fusion.windows import (
     split_core,
     within,
 )
-from allfocus.images.tiling import reduce_frame
+from allfocus.images.spool import reduce_frame
 from allfocus.scenes.rendering import render_scene
 
 side = some.integers(1, 6000)

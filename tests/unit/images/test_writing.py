@@ -14,10 +14,10 @@ from PIL import Image as PillowImage
 from PIL import ImageCms, JpegImagePlugin
 
 from allfocus.errors import OutputError
+from allfocus.files.placing import replace_file
 from allfocus.images.encoders import encode_tiff
 from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, add_history, parse_block
 from allfocus.images.image import Image
-from allfocus.images.placing import replace_file
 from allfocus.images.reading import read_image
 from allfocus.images.writing import check_output, to_integers, write_image
 
@@ -326,7 +326,7 @@ def test_ctrl_c_while_writing_leaves_nothing_behind(tmp_path, pixels, monkeypatc
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_systems_without_nameless_files_write_whole_files_too(tmp_path, pixels, monkeypatch, overwrite):
-    monkeypatch.setattr("allfocus.images.placing.open_nameless", lambda folder: None)
+    monkeypatch.setattr("allfocus.files.placing.open_nameless", lambda folder: None)
     write_image(pixels, tmp_path / "a.png", overwrite=overwrite)
     assert read_image(tmp_path / "a.png").width == 16
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]

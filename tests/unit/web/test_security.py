@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from allfocus.errors import InputError
-from allfocus.web.records import clean_name
+from allfocus.web.job_records import clean_name
 from allfocus.web.security import host_name
 from allfocus.web.settings import ServerSettings, is_loopback, make_token, parse_bytes
 

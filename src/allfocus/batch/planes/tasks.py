@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.ome_zarr_files import ZarrResult, require_zarr
-from allfocus.batch.plain_files import pack, unpack
-from allfocus.batch.plane_reading import PlaneSource, PlaneStack
+from allfocus.batch.planes.ome_zarr_files import ZarrResult, require_zarr
+from allfocus.batch.planes.plain_files import pack, unpack
+from allfocus.batch.planes.reading import PlaneSource, PlaneStack
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.inference import choose_device
 from allfocus.fusion.learned import Plan, fuse_area, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, block_sharpness
-from allfocus.images.tiling import reduce_frame
+from allfocus.images.spool import reduce_frame
 from allfocus.images.writing import replace_file, to_integers
 
 SURVEY_SIDE = 2048

@@ -11,8 +11,10 @@ import pytest
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError, OutputError
 from allfocus.fusion.lost_detail import measure_lost_detail
-from allfocus.html_pages import build_page, data_address, line_plot, shrink
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.spool import FrameSpool
+from allfocus.pages.html import build_page
+from allfocus.pages.pictures import data_address, shrink
+from allfocus.pages.plots import line_plot
 from allfocus.stack_report import StackReport, build_stack_report, check_report_path, write_stack_report
 from allfocus.stack_report.alignment_section import describe_motion, measure_motion
 from allfocus.stack_report.pictures import (

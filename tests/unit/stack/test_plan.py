@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allfocus.cli.fuse_command import fuse as fuse_command
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.fusion_plan import FuseOptions, cut_slabs, plan_fusion, preview_path
+from allfocus.stack.plan import FuseOptions, cut_slabs, plan_fusion, preview_path
 
 
 @given(st.integers(3, 200), st.data())

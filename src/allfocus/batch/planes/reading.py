@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.ome_zarr_files import (
+from allfocus.batch.planes.ome_zarr_files import (
     ZarrStack,
     describe_zarr,
     is_zarr,
@@ -22,13 +22,13 @@ from allfocus.batch.ome_zarr_files import (
     require_chunks,
     require_zarr,
 )
-from allfocus.batch.plane_tiff import read_pixel_size
+from allfocus.batch.planes.tiled_tiff import read_pixel_size
 from allfocus.errors import InputError
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
 from allfocus.images.reading import FrameFile, list_frames
+from allfocus.images.spool import reduce_frame
 from allfocus.images.tiff_decoder import require_segments
-from allfocus.images.tiling import reduce_frame
 
 CACHE_BYTES = 400_000_000
 """Tiles that a worker keeps, so that windows that overlap do not unpack them again."""

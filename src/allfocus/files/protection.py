@@ -1,7 +1,7 @@
 """What may not be replaced: the files that a run reads, and results that somebody has edited since we wrote them.
 
 These rules hold for everything that writes files of the user: they are asked before the long work begins, and again in
-the moment in which a file gets its name (:mod:`allfocus.images.placing`).
+the moment in which a file gets its name (:mod:`allfocus.files.placing`).
 """
 
 import os

@@ -18,9 +18,9 @@ from allfocus.images.exif import add_history
 from allfocus.images.image import Image
 from allfocus.images.reading import open_stack, read_image
 from allfocus.images.writing import to_integers, write_image
-from allfocus.pipeline import StackFusion, decision_picture, fuse_files
 from allfocus.scenes.rendering import Scene, render_scene
-from allfocus.stack_frames import Job, prepare_frames, whole_pixels
+from allfocus.stack.frames import Job, prepare_frames, whole_pixels
+from allfocus.stack.pipeline import StackFusion, decision_picture, fuse_files
 
 SIZE = (160, 208)
 
@@ -431,7 +431,7 @@ def test_slabs_are_cut_anew_when_frames_are_left_out(tmp_path, desk_files, outpu
 
 
 def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_path, monkeypatch, desk_files):
-    import allfocus.pipeline as pipeline
+    import allfocus.stack.pipeline as pipeline
 
     for name in ("depth.png", "fused_slab01_frames001-003.png"):
         (tmp_path / name).write_text(f"the older {name}")
@@ -460,7 +460,7 @@ def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_pat
 
 
 def test_a_run_that_is_stopped_while_files_get_their_names_brings_the_old_ones_back(tmp_path, monkeypatch, desk_files):
-    import allfocus.images.placing as placing
+    import allfocus.files.placing as placing
 
     kept = {name: tmp_path / name for name in ("fused.png", "decision.png", "depth.png", "depth_preview.png")}
     for name in ("fused.png", "depth.png"):

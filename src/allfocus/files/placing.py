@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from allfocus.errors import OutputError
-from allfocus.images.journal import (
+from allfocus.files.journal import (
     LONGEST_NAME,
     Journal,
     Placement,
@@ -26,7 +26,7 @@ from allfocus.images.journal import (
     temporary_record,
     undo,
 )
-from allfocus.images.protection import InputFiles, announce_results, refuse_edited, refuse_special, take_own_results
+from allfocus.files.protection import InputFiles, announce_results, refuse_edited, refuse_special, take_own_results
 
 __all__ = ["LONGEST_NAME", "StagedFiles", "made_folder", "open_nameless", "recover_folder", "replace_file"]
 
@@ -57,7 +57,7 @@ class StagedFiles:
     Replaced files come back too. Until the end the new ones have no names on Linux, so that even a killed run leaves
     nothing behind; elsewhere (and beyond ``MOST_NAMELESS`` of them) they have hidden names beside the final ones. A run
     that is killed just while the names are given leaves a journal, from which the next one to write into the folder
-    brings everything in order (:mod:`allfocus.images.journal`).
+    brings everything in order (:mod:`allfocus.files.journal`).
 
     Args:
         overwrite: Replace files that exist.

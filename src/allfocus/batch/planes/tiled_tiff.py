@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.ome_zarr_files import MICROMETRES, ZarrResult, require_zarr
+from allfocus.batch.planes.ome_zarr_files import MICROMETRES, ZarrResult, require_zarr
 
 LARGEST_CLASSIC_TIFF = 3_900_000_000
 """Bytes of pixels, all copies counted, that surely fit into the 4 GiB of classic TIFF, packed or not."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
-from allfocus.batch.ome_zarr_files import CHUNK, create_result, find_foreign, is_zarr, write_metadata
-from allfocus.batch.plane_reading import describe_planes
-from allfocus.batch.plane_tasks import (
+from allfocus.batch.planes.ome_zarr_files import CHUNK, create_result, find_foreign, is_zarr, write_metadata
+from allfocus.batch.planes.reading import describe_planes
+from allfocus.batch.planes.tasks import (
     Block,
     PlaneJob,
     cut_blocks,
@@ -24,9 +24,9 @@ from allfocus.batch.plane_tasks import (
     survey_block,
     survey_side,
 )
-from allfocus.batch.plane_tiff import ENDINGS as TIFF_ENDINGS
-from allfocus.batch.plane_tiff import TiffLabels, write_plane_tiff
-from allfocus.batch.plane_work import (
+from allfocus.batch.planes.tiled_tiff import ENDINGS as TIFF_ENDINGS
+from allfocus.batch.planes.tiled_tiff import TiffLabels, write_plane_tiff
+from allfocus.batch.planes.work_folder import (
     KEY,
     clear_unless_same,
     discard,

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.files.placing import StagedFiles
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.methods import FusionResult, fuse
 from allfocus.fusion.validity import covered_area
 from allfocus.fusion.windows import block_sharpness
-from allfocus.fusion_plan import AnyPath, FuseOptions, FusionPlan, Slab, choose_curve, plan_fusion
 from allfocus.images.image import Image
-from allfocus.images.placing import StagedFiles
 from allfocus.images.reading import MAX_PIXELS, Paths
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.spool import FrameSpool
 from allfocus.images.transfer import Curve
 from allfocus.images.writing import ENCODERS, Compression, encode_image
-from allfocus.stack_frames import Job, Progress, prepare_frames
+from allfocus.stack.frames import Job, Progress, prepare_frames
+from allfocus.stack.plan import AnyPath, FuseOptions, FusionPlan, Slab, choose_curve, plan_fusion
 from allfocus.version import __version__
 
 __all__ = ["Progress", "StackFusion", "decision_picture", "fuse_files"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import allfocus.images.placing as placing
+import allfocus.files.placing as placing
 from allfocus.errors import OutputError
-from allfocus.images.placing import StagedFiles, made_folder, replace_file
+from allfocus.files.placing import StagedFiles, made_folder, replace_file
 
 
 @pytest.fixture(params=["nameless", "named"])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from allfocus.errors import InputError, OutputError
-from allfocus.images.tiling import SMALLEST_LEVEL, FrameSpool, from_levels, reduce_frame, to_levels
+from allfocus.images.spool import SMALLEST_LEVEL, FrameSpool, from_levels, reduce_frame, to_levels
 
 EVERYTHING = (slice(None), slice(None))
 
@@ -263,7 +263,7 @@ def test_nothing_is_left_after_an_error(temporary_folder):
 SPOOL_AND_WAIT = """
 import time
 import numpy as np
-from allfocus.images.tiling import FrameSpool, from_levels, reduce_frame, to_levels
+from allfocus.images.spool import FrameSpool, from_levels, reduce_frame, to_levels
 spool = FrameSpool(bit_depth=16)
 spool.append(np.full((200, 200, 3), 0.5, np.float32))
 print(spool[0][0:1, 0:1].shape, flush=True)

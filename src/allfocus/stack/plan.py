@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from allfocus.errors import InputError
+from allfocus.files.protection import InputFiles
 from allfocus.fusion.methods import require_method
-from allfocus.images.protection import InputFiles
 from allfocus.images.reading import MAX_PIXELS, Paths, StackReader, open_stack
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.writing import Compression, check_output

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from allfocus.errors import InputError, OutputError
-from allfocus.images.files import open_plain
-from allfocus.images.protection import FileState
+from allfocus.files.opening import open_plain
+from allfocus.files.protection import FileState
 from allfocus.images.writing import replace_file
 
 FILE_NAME = "manifest.jsonl"

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from allfocus.batch.records import (
+from allfocus.batch.manifest import (
     FAILED,
     FUSED,
     Manifest,
@@ -83,7 +83,7 @@ def test_only_one_run_at_a_time_writes(tmp_path):
 
 def test_unchanged_frames_are_valid_without_being_read(tmp_path, frames, monkeypatch):
     known = fused_record(frames, tmp_path)
-    monkeypatch.setattr("allfocus.batch.records.content_key", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr("allfocus.batch.manifest.content_key", lambda *_: pytest.fail("read"))
     assert still_valid(known, frames, frame_states(frames, tmp_path), "s") is known
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from allfocus.batch.records import take_lock
+from allfocus.batch.manifest import take_lock
 from allfocus.errors import InputError, OutputError
 
 MARKER = "allfocus-work.json"
@@ -28,7 +28,7 @@ def refuse_inputs(target: Path, files: Iterable[Path], folder: Path | None) -> N
         files: Files that are read.
         folder: A folder all of which is read, such as a Zarr; None when there is none.
     """
-    from allfocus.images.protection import InputFiles
+    from allfocus.files.protection import InputFiles
 
     InputFiles(files).refuse([target])
     own = os.path.realpath(target)
