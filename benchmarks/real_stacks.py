@@ -25,7 +25,8 @@ from allfocus.errors import AllfocusError
 from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.methods import require_method
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.stack.frames import Job, prepare_frames
+from allfocus.stack.frames import PreparedFrames
+from allfocus.stack.notes import RunNotes
 from allfocus.stack.pipeline import StackFusion
 
 Plane = NDArray[np.float32]
@@ -55,7 +56,7 @@ def band_strengths(picture: Plane) -> list[Plane]:
 def aligned_frames(reader: StackReader, fusion: StackFusion) -> Iterator[Plane]:
     """The grey frames that were fused, on the grid and in the crop of the result, one at a time."""
     kept = [index for index, name in enumerate(reader.names) if name in fusion.frames]
-    for pixels, _ in prepare_frames(reader, kept, fusion.alignment, Job(None, None), crop=True):
+    for pixels, _ in PreparedFrames(reader, kept, fusion.alignment, RunNotes(), crop=True):
         yield grey_levels(pixels)
 
 

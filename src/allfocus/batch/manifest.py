@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from allfocus.errors import InputError, OutputError
+from allfocus.files.locking import lock
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import FileState
 from allfocus.images.writing import replace_file
@@ -69,6 +70,8 @@ class StackRecord:
     """Host and process that fused it."""
     error: str = ""
     """Why it failed; empty otherwise."""
+    code: str = ""
+    """The code of that error; see ``allfocus.errors.CODES``."""
     notices: tuple[str, ...] = ()
     unchanged: bool = False
     """Whether this run found it done already; not stored."""
@@ -226,16 +229,10 @@ def take_lock(file: io.IOBase, place: Path) -> None:
     Raises:
         OutputError: Another run has it.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows, where the user has to take care
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise OutputError(f"{place}: another batch is writing there; wait for it or choose another output") from error
-    except OSError:  # a file system without locks
-        return
+    if lock(file) is False:  # where there are no locks, the user has to take care
+        raise OutputError(
+            "another batch is writing there; wait for it or choose another output", where=place, code="in-use"
+        )
 
 
 def frame_states(frames: Sequence[Path], root: Path) -> FrameStates:

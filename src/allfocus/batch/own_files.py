@@ -16,8 +16,9 @@ from pathlib import Path
 from allfocus.batch.manifest import FUSED, FrameStates, StackRecord
 from allfocus.errors import OutputError
 from allfocus.files.placing import recover_folder
-from allfocus.files.protection import FileState, file_state
+from allfocus.files.protection import FileState, edited_file, file_state, foreign_file
 from allfocus.images.writing import replace_file
+from allfocus.stack.options import command_words
 
 OwnFiles = dict[str, set[FileState]]
 """Names below the output folder, with the sizes and times of change that each had when we wrote it: one, or several
@@ -133,9 +134,9 @@ def refuse_foreign(folder: Path, names: tuple[str, ...], own: OwnFiles) -> str:
         if not os.path.lexists(path):
             continue
         if name not in own:
-            return f"{path}: exists already and was not made by this batch; move it away, or add --overwrite"
+            return foreign_file(path).told(command_words)
         if file_state(path) not in own[name]:
-            return f"{path}: was edited since it was fused; move it away, or add --overwrite to fuse it again"
+            return edited_file(path).told(command_words)
     return ""
 
 

@@ -167,7 +167,7 @@ def _ask_each(
 def _split_by_number(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
     if size is not None:
         stacks = [_named_after_first(group, place) for group in _cut(pictures, list(range(size, len(pictures), size)))]
-        short = f"has {len(stacks[-1].frames)} frames, not {size}; frames are missing, or --size is another"
+        short = f"has {len(stacks[-1].frames)} frames, not {size}; frames are missing, or the size of stacks is another"
         return [*stacks[:-1], stacks[-1] if len(stacks[-1].frames) == size else replace(stacks[-1], problem=short)]
     numbers, stray = _ask_each(pictures, place, _number_of)
     breaks = [

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.printing import echo, json_option, print_json, print_notice, print_table, progress_bar
 
 if TYPE_CHECKING:
     from allfocus.benchmarking.measuring import BenchmarkResult
 
-INTERRUPTED = 130
 """128 + SIGINT, as shells report a command stopped with Ctrl-C."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from allfocus.cli.printing import device_option, echo
+from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import MissingDependencyError
 
 
@@ -68,7 +69,7 @@ def serve(no_browser: bool, **options: Any) -> None:
 
 def _read_settings(options: dict[str, Any]) -> Any:
     from allfocus.images.reading import MAX_PIXELS
-    from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token, parse_bytes
+    from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token
 
     token = options["token"]
     if token is None and not is_loopback(options["host"]):

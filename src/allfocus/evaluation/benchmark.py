@@ -15,12 +15,13 @@ from allfocus.errors import InputError, OutputError
 from allfocus.evaluation.cells import Cell, CellTask
 from allfocus.evaluation.compression import JpegCompression
 from allfocus.evaluation.fingerprints import code_fingerprint, method_fingerprint
-from allfocus.evaluation.provenance import describe_origin, usable_cores
+from allfocus.evaluation.provenance import describe_origin
 from allfocus.evaluation.summary import DatasetSummary, summarise
 from allfocus.evaluation.tables import csv_table, json_rows, json_summary, markdown_tables
 from allfocus.evaluation.workers import run_cells
 from allfocus.fusion.methods import NETWORK_ENDING, absolute_name, find_method
 from allfocus.images.writing import replace_file
+from allfocus.machine import usable_cores
 from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric
 from allfocus.metrics.scoring import PROTOCOLS, Protocol
 

@@ -38,8 +38,7 @@ def method_fingerprint(name: str) -> str:
         False
     """
     method = find_method(name)
-    module = method.function.partition(":")[0]
-    code = code_fingerprint(f"allfocus.fusion.{module}") if module else ""
+    code = code_fingerprint(method.module) if method.module else ""
     return combined_fingerprint(name, code, [file_fingerprint(path) for path in weights_files(method)])
 
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from allfocus.files.locking import lock
+
 State = tuple[int, int, int, int]
 """Device, number on it, size and time of change of a file, by which it is known again under any name."""
 
@@ -168,21 +170,6 @@ def remove_hidden(paths: Iterable[Path]) -> None:
             os.unlink(path)
         except FileNotFoundError:
             continue
-
-
-def lock(descriptor: int) -> bool | None:
-    """Whether the file could be locked; None where that cannot be told (Windows, some network drives)."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
 
 
 def recover_folder(folder: Path) -> None:

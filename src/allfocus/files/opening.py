@@ -17,16 +17,20 @@ def open_plain(path: Path) -> BufferedReader:
     try:
         file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (the caller closes it)
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the name") from error
+        raise InputError("no such file; check the name", where=path, code="no-such-file") from error
     except IsADirectoryError as error:
-        raise InputError(f"{path}: cannot be read (it is a folder); name a file") from error
+        raise InputError("cannot be read (it is a folder); name a file", where=path, code="unreadable-file") from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check that it is a readable file") from error
+        raise InputError(
+            f"cannot be read ({error.strerror}); check that it is a readable file", where=path, code="unreadable-file"
+        ) from error
     except ValueError as error:
-        raise InputError(f"{str(path)!r}: is no name that a file can have ({error}); check the name") from error
+        raise InputError(
+            f"is no name that a file can have ({error}); check the name", where=repr(str(path)), code="no-such-file"
+        ) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise InputError(f"{path}: cannot be read (it is a pipe or a device); name a file")
+        raise InputError("cannot be read (it is a pipe or a device); name a file", where=path, code="unreadable-file")
     return file
 
 

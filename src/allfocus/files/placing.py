@@ -160,7 +160,9 @@ class StagedFiles:
         except BaseException as error:
             self._settled = self._settled or all(map(is_in_place, self._placements.values())) or self._undo()
             if isinstance(error, FileExistsError):
-                raise OutputError(f"{staged.path}: appeared in the meantime; choose another name") from error
+                raise OutputError(
+                    "appeared in the meantime; choose another name", where=staged.path, code="output-exists"
+                ) from error
             if isinstance(error, OSError):
                 raise _could_not_write(staged.path, error) from error
             raise
@@ -276,7 +278,7 @@ def made_folder(folder: Path) -> Iterator[Path]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
+            raise OutputError(f"cannot be made ({error.strerror}); choose another folder", where=folder) from error
         yield folder
     except BaseException:
         for place in missing:
@@ -302,7 +304,7 @@ def open_nameless(folder: Path) -> int | None:
 
 
 def _could_not_write(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"{path}: could not be written ({error.strerror}); choose another folder")
+    return OutputError(f"could not be written ({error.strerror}); choose another folder", where=path)
 
 
 def _link(source: str, path: Path) -> None:

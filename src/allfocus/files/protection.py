@@ -49,8 +49,9 @@ class InputFiles:
         for output in outputs:
             if output in self:
                 raise InputError(
-                    f"{os.fspath(output)}: is a frame of the stack (or read by this run) and will not be replaced; "
-                    "choose another name"
+                    "is a frame of the stack (or read by this run) and will not be replaced; choose another name",
+                    where=os.fspath(output),
+                    code="is-an-input",
                 )
 
 
@@ -100,9 +101,29 @@ def refuse_edited(own: OwnResults | None, path: Path) -> None:
         return
     known = own.known(path)
     if not known:
-        raise OutputError(f"{path}: exists already and was not made by this batch; move it away, or add --overwrite")
+        raise foreign_file(path)
     if file_state(path) not in known:
-        raise OutputError(f"{path}: was edited since it was fused; move it away, or add --overwrite to fuse it again")
+        raise edited_file(path)
+
+
+def foreign_file(path: Path) -> OutputError:
+    """The error for a file at a place of ours that somebody else made."""
+    return OutputError(
+        "exists already and was not made by this batch",
+        where=path,
+        hint=["move it away", "{overwrite=on}"],
+        code="output-exists",
+    )
+
+
+def edited_file(path: Path) -> OutputError:
+    """The error for a result of ours that somebody has edited."""
+    return OutputError(
+        "was edited since it was fused",
+        where=path,
+        hint=["move it away", "{overwrite=on} to fuse it again"],
+        code="output-exists",
+    )
 
 
 def refuse_special(path: Path) -> None:
@@ -113,7 +134,7 @@ def refuse_special(path: Path) -> None:
         return
     if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
         what = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
-        raise OutputError(f"{path}: is {what} and will not be replaced; choose another name")
+        raise OutputError(f"is {what} and will not be replaced; choose another name", where=path)
 
 
 def file_state(path: Path) -> FileState | None:

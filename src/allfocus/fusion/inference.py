@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.fusion.network_checks import read_network, require_finite
+from allfocus.machine import usable_cores
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -151,7 +152,7 @@ def processor_count() -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()
 
 
 @functools.cache

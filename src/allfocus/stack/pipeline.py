@@ -1,7 +1,7 @@
 """One stack from files to file: read -> align -> fuse -> write, with one frame at a time in memory."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,31 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.files.placing import StagedFiles
-from allfocus.fusion.frame_source import decision_scale
+from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.methods import FusionResult, fuse
 from allfocus.fusion.validity import covered_area
-from allfocus.fusion.windows import block_sharpness
 from allfocus.images.image import Image
-from allfocus.images.reading import MAX_PIXELS, Paths
+from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
 from allfocus.images.transfer import Curve
-from allfocus.images.writing import ENCODERS, Compression, encode_image
-from allfocus.stack.frames import Job, Progress, prepare_frames
-from allfocus.stack.plan import AnyPath, FuseOptions, FusionPlan, Slab, choose_curve, plan_fusion
+from allfocus.images.writing import ENCODERS, encode_image
+from allfocus.stack.frames import PreparedFrames, align_kept, find_readable, spool_depth
+from allfocus.stack.notes import RunNotes, StepProgress
+from allfocus.stack.options import (
+    AnyPath,
+    FuseOptions,
+    FuseOutputs,
+    Paths,
+    command_line,
+    gather,
+)
+from allfocus.stack.plan import Slab, StackPlan, plan_stack
 from allfocus.version import __version__
 
-__all__ = ["Progress", "StackFusion", "decision_picture", "fuse_files"]
+MOST_KEPT = 2**29
+"""Bytes of decoded frames that are kept, an eighth of the free memory at most: what fits is decoded once and not once
+for each of checking, alignment and fusion. More would take from the memory that the promise of one frame at a time
+keeps free; the frames of a large stack are decoded again, which costs a tenth of the time of fusing them."""
 
 SHOWN_SIDE = 192
 """Pixels a side of the worst place that is shown; more where the place is larger."""
@@ -36,6 +47,10 @@ class StackFusion(FusionResult):
 
     frames: tuple[str, ...] = ()
     """Names of the frames that were fused, in order."""
+    sources: tuple[Path, ...] = ()
+    """The file of each of them."""
+    bit_depth: int = 8
+    """The most bits per channel that a frame has."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Names of the frames that were left out, with the reason."""
     alignment: StackAlignment | None = None
@@ -62,30 +77,13 @@ class StackFusion(FusionResult):
 
 def fuse_files(
     paths: Paths,
-    output: AnyPath,
+    output: AnyPath | FuseOutputs,
+    options: FuseOptions | None = None,
     *,
-    method: str = "ips",
-    align: bool = True,
-    crop: bool = True,
-    prefer: str | None = None,
-    skip_bad: bool = False,
-    linear_light: bool | None = None,
-    unveil: bool = True,
-    decision_map: AnyPath | None = None,
-    depth_map: AnyPath | None = None,
-    confidence_map: AnyPath | None = None,
-    check_map: AnyPath | None = None,
-    veil_map: AnyPath | None = None,
-    slabs: tuple[int, int] | None = None,
-    report: AnyPath | None = None,
-    bit_depth: int | None = None,
-    quality: int = 95,
-    compression: Compression = None,
-    overwrite: bool = False,
-    device: str = "auto",
-    max_pixels: int = MAX_PIXELS,
-    progress: Progress | None = None,
+    names: Sequence[str] | None = None,
+    progress: StepProgress | None = None,
     notice: Callable[[str], None] | None = None,
+    **changes: Any,
 ) -> StackFusion:
     """The fused picture of a stack of files, which is also written to ``output``.
 
@@ -96,33 +94,14 @@ def fuse_files(
     Args:
         paths: The frames: files, a folder, a pattern, or one multi-page TIFF. The alpha of a frame is its mask: where
             it is below one half the frame has no pixel. Where no frame has one, the output is transparent.
-        output: The file to write; its ending gives the format.
-        method: A name of ``allfocus.list_methods()``.
-        align: Measure how the frames lie to each other, and bring them onto one grid if they differ.
-        crop: Cut aligned frames to what all of them show. Otherwise the result has the size of the reference frame, and
-            its borders come from the frames that reach there.
-        prefer: "near" or "far": which end of the stack (its first frame is near) wins where frames conflict.
-        skip_bad: Leave out frames that cannot be read, have another size or do not belong, instead of stopping.
-        linear_light: Mix pixels of several frames in linear light, as light adds up. None does so when the frames tell
-            their transfer curve (colour profile, or EXIF that says sRGB) and the method can; True insists.
-        unveil: Take the veil that near things out of focus lay over what is behind them off again; only the method ips.
-        decision_map: Also write which frame each pixel came from, as grey: the first black, the last white.
-        depth_map: Also write where in the stack each pixel is in focus, smoothed where there is no texture, as 16-bit
-            grey: the first frame black. A preview in colours lies beside it, with ``_preview`` in its name.
-        confidence_map: Also write how sure the depth is, as grey: a guess black, sure white.
-        veil_map: Also write how opaque the veil was that was taken off, as grey: none black.
-        check_map: Also write the fused picture in grey with a warm colour where detail is lost that some frame shows.
-        slabs: (size, overlap): also fuse every ``size`` neighbouring frames by themselves, for retouching; slabs share
-            ``overlap`` frames with the next. They lie beside the output: ``out_slab01_frames001-010.tif`` ...
-        report: Also write a page (.html) about frames, alignment, decisions, depth, settings and times.
-        bit_depth: Bits per channel of the output; by default those of the frames.
-        quality: Of JPEG and WebP, 1 to 100.
-        compression: Of PNG 0 to 9, of TIFF "none", "deflate", "lzw" or "zstd".
-        overwrite: Replace existing output files. A frame of the stack is never replaced.
-        device: "auto", "cpu" or "cuda".
-        max_pixels: Refuse frames with more pixels than this.
-        progress: Called after each piece of work; see ``Progress``.
-        notice: Called with a sentence about each thing that was found or changed.
+        output: The file to write; its ending gives the format. Or all files to write: :class:`FuseOutputs`.
+        options: How to fuse: :class:`FuseOptions`.
+        names: How messages and the report call each file, instead of by its own name; no folder is shown then.
+        progress: Called after each piece of work; see ``StepProgress``.
+        notice: Called with a sentence about each thing that was found or changed, when it was.
+        changes: Single fields of :class:`FuseOptions` and :class:`FuseOutputs`, on top of the above:
+            ``fuse_files(paths, "out.tif", method="dsift", depth_map="depth.png")``. ``help(allfocus.FuseOptions)``
+            lists them.
 
     Raises:
         InputError: the frames or the method cannot be used.
@@ -138,88 +117,78 @@ def fuse_files(
         ...     allfocus.read_image(f"{folder}/fused.png").width
         80
     """
-    options = FuseOptions(
-        method=method,
-        align=align,
-        crop=crop,
-        prefer=prefer,
-        skip_bad=skip_bad,
-        linear_light=linear_light,
-        unveil=unveil,
-        decision_map=decision_map,
-        depth_map=depth_map,
-        confidence_map=confidence_map,
-        check_map=check_map,
-        veil_map=veil_map,
-        slabs=slabs,
-        report=report,
-        bit_depth=bit_depth,
-        quality=quality,
-        compression=compression,
-        overwrite=overwrite,
-        device=device,
-        max_pixels=max_pixels,
+    chosen, outputs = gather(options, output, changes)
+    notes = RunNotes(progress, notice)
+    plan = plan_stack(
+        paths, outputs, chosen, names=names, keep_bytes=_bytes_to_keep(chosen), on_bad_frame=notes.leave_out
     )
-    job = Job(progress, notice)
-    plan = plan_fusion(paths, output, options, on_bad_frame=job.leave_out)
-    return _run(plan, job, command=options.command(paths, output))
+    shown = outputs if names is None else outputs.without_folders()
+    return _run(plan, notes, shown, command=command_line(names or paths, shown, chosen))
 
 
-def _run(plan: FusionPlan, job: Job, *, command: str) -> StackFusion:
-    """Reads, aligns, fuses and writes what the plan says."""
+def _bytes_to_keep(options: FuseOptions) -> int:
+    """How much of what is decoded is kept; nothing where frames are read only once."""
+    free = available_memory() if options.align or options.skip_bad else None
+    return 0 if free is None else min(MOST_KEPT, free // 8)
+
+
+def _run(plan: StackPlan, notes: RunNotes, shown: FuseOutputs, *, command: str) -> StackFusion:
+    """Reads, aligns, fuses and writes what the plan says; settings and report call the outputs as they are shown."""
     reader, options = plan.reader, plan.options
-    kept = job.check_readable(reader) if options.skip_bad else list(range(reader.count))
-    alignment = job.align(reader, kept, skip_bad=options.skip_bad, crop=options.crop) if options.align else None
+    kept = find_readable(reader, notes) if options.skip_bad else list(range(reader.count))
+    alignment = None
+    if options.align:
+        alignment, kept = align_kept(reader, kept, notes, skip_bad=options.skip_bad, crop=options.crop)
     if len(kept) < reader.count:  # slabs are named after the frames in them
         plan.check(len(kept))
-    staged = StagedFiles(overwrite=options.overwrite, inputs=reader.files)
-    with _new_spool(job.spool_depth(reader, alignment)) as spool, staged as files:
-        writing = _Writing(plan, job, kept, files)
-        for pixels, valid in prepare_frames(reader, kept, alignment, job, crop=options.crop):
+    depth = spool_depth(reader, alignment)
+    staged = StagedFiles(overwrite=plan.outputs.overwrite, inputs=reader.files)
+    with open_spool(depth) as spool, staged as files:
+        frames = PreparedFrames(reader, kept, alignment, notes, crop=options.crop)
+        for pixels, valid in frames:
             spool.append(pixels, valid)
-            job.tell("reading", len(spool), len(kept))
-        curve = choose_curve(reader, options, kept[0])
+            notes.tell("reading", len(spool), len(kept))
+        writing = _Writing(plan, notes, kept, files, frames.opacity)
+        curve = plan.choose_curve(kept[0])
         reader.release()
-        job.end_step("reading")
+        notes.end_step("reading")
         for number, slab in enumerate(writing.slabs):
-            _fuse_slab(slab, spool, writing, curve, depth=job.spool_depth(reader, alignment))
-            job.tell("slabs", number + 1, len(writing.slabs))
+            _fuse_slab(slab, spool, writing, curve, depth=depth)
+            notes.tell("slabs", number + 1, len(writing.slabs))
         if writing.slabs:
-            job.end_step("slabs")
-        result = _doubt_borders(_fuse(spool, options, curve, lambda *steps: job.tell("fusing", *steps)), spool)
+            notes.end_step("slabs")
+        result = _doubt_borders(_fuse(spool, plan, curve, lambda *steps: notes.tell("fusing", *steps)), spool)
         if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
-            job.say(result.lost_detail.warning)
-        job.end_step("fusing")
+            notes.say(result.lost_detail.warning, see="check_map")
+        notes.end_step("fusing")
         fusion = StackFusion(
             **{own.name: getattr(result, own.name) for own in dataclasses.fields(FusionResult)},
             frames=tuple(reader.names[index] for index in kept),
-            left_out=job.left_out,
+            bit_depth=reader.bit_depth,
+            sources=tuple(reader.frames[index].path for index in kept),
+            left_out=notes.left_out,
             alignment=alignment,
-            seconds=job.seconds,
-            smooth_depth=_smooth(result, len(kept)) if options.depth_map or options.report else None,
+            seconds=notes.seconds,
+            smooth_depth=_smooth(result, len(kept)) if plan.outputs.depth_map or plan.outputs.report else None,
             covered=_covered(spool),
             worst_place=_show_worst_place(result, spool),
             slabs=tuple(slab.path for slab in writing.slabs),
-            settings={**options.settings(), "linear_light": curve is not None},
+            settings={**options.settings(), **shown.settings(), "linear_light": curve is not None},
         )
         writing.write_maps(fusion)
-        writing.write_picture(plan.output, fusion.image, fusion.covered)
-        job.end_step("writing")
-        if options.report is not None:
-            writing.write_report(fusion, spool, command)
+        writing.write_picture(plan.picture, fusion.image, fusion.covered)
+        notes.end_step("writing")
+        if plan.outputs.report is not None:
+            writing.write_report(fusion, spool, output=str(shown.picture), command=command)
         reader.require_unchanged()
-    outputs = {"picture": plan.output, **writing.outputs}
+    outputs = {"picture": plan.picture, **writing.outputs}
     image = reader.value_range.from_unit(fusion.image.astype(np.float32, copy=False))
-    return dataclasses.replace(fusion, image=image, notices=tuple(job.notices), outputs=outputs)
-
-
-def _new_spool(bit_depth: int) -> FrameSpool:
-    return FrameSpool(bit_depth=bit_depth, measure=block_sharpness, scale=decision_scale)
+    return dataclasses.replace(fusion, image=image, notices=tuple(notes.notices), outputs=outputs)
 
 
 def _fuse(
     spool: FrameSpool,
-    options: FuseOptions,
+    plan: StackPlan,
     curve: Curve | None,
     progress: Callable[[int, int], None] | None = None,
     *,
@@ -227,11 +196,11 @@ def _fuse(
 ) -> FusionResult:
     return fuse(
         spool,
-        method=options.method,
-        prefer=options.prefer,
-        device=options.device,
+        method=plan.method,
+        prefer=plan.options.prefer,
+        device=plan.options.device,
         curve=curve,
-        unveil=options.unveil,
+        unveil=plan.options.unveil,
         check=check,
         progress=progress,
     )
@@ -240,10 +209,10 @@ def _fuse(
 def _fuse_slab(slab: Slab, spool: FrameSpool, writing: "_Writing", curve: Curve | None, *, depth: int) -> None:
     everything = (slice(None), slice(None))
     masks = spool.valid
-    with _new_spool(depth) as part:
+    with open_spool(depth) as part:
         for index in range(slab.first, slab.last):
             part.append(spool[index][everything], None if masks is None else masks[index][everything])
-        result = _fuse(part, writing.plan.options, curve, check=False)
+        result = _fuse(part, writing.plan, curve, check=False)
         writing.write_picture(slab.path, result.image, _covered(part), frames=slab.last - slab.first)
 
 
@@ -287,13 +256,21 @@ def _smooth(result: FusionResult, frames: int) -> NDArray[np.float32] | None:
 class _Writing:
     """The files of one run, which get their names together at its end, or not at all when the run fails."""
 
-    def __init__(self, plan: FusionPlan, job: Job, kept: list[int], files: StagedFiles) -> None:
+    def __init__(
+        self,
+        plan: StackPlan,
+        notes: RunNotes,
+        kept: list[int],
+        files: StagedFiles,
+        opacity: NDArray[np.float32] | None,
+    ) -> None:
         self.plan = plan
         self.slabs = plan.slabs(len(kept))
         self.outputs: dict[str, Path] = {}
-        self._job = job
+        self._notes = notes
         self._kept = kept
         self._files = files
+        self._most_opaque = opacity
 
     def write_picture(
         self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None, *, frames: int | None = None
@@ -301,24 +278,24 @@ class _Writing:
         """Writes a fused picture with the metadata of the first frame, transparent where no frame has a pixel."""
         options, count = self.plan.options, frames or len(self._kept)
         if covered is not None and path.suffix.lower() in (".jpg", ".jpeg"):
-            self._job.say("parts of the picture that no frame shows are filled in, because JPEG has no transparency")
+            self._notes.say("parts of the picture that no frame shows are filled in, because JPEG has no transparency")
         kind = ENCODERS[path.suffix.lower()]
         if options.bit_depth is None and self.plan.reader.bit_depth > max(kind.bit_depths):
-            self._job.say(
+            self._notes.say(
                 f"the frames have {self.plan.reader.bit_depth} bits per channel, {kind.name} has "
                 f"{max(kind.bit_depths)}; .tif keeps them all"
             )
         alpha = self._opacity(covered)
         values, own_units = self.plan.reader.value_range, (options.bit_depth or max(kind.bit_depths)) == 32
         if not (own_units or values.is_unit):
-            self._job.say(
+            self._notes.say(
                 f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them scaled: "
                 "the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
             )
         picture = self.plan.reader.result_image(
             pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0], own_units=own_units
         )
-        if path == self.plan.output:
+        if path == self.plan.picture:
             self._tell()
         data = encode_image(
             picture,
@@ -329,43 +306,30 @@ class _Writing:
             history=f"fused by allfocus {__version__} from {count} frames with {options.method}",
             software=f"allfocus {__version__}",
         )
-        self._add("picture" if path == self.plan.output else "", path, data)
+        self._add("picture" if path == self.plan.picture else "", path, data)
 
     def _opacity(self, covered: NDArray[np.bool_] | None) -> NDArray[np.float32] | None:
         """Alpha of the result: that of the frames, and nothing where no frame has a pixel; None when it is opaque."""
-        opacity = self._job.opacity
+        opacity = self._most_opaque
         if opacity is None:
             return None if covered is None else covered.astype(np.float32)
         return opacity if covered is None else opacity * covered
 
     def write_maps(self, fusion: StackFusion) -> None:
         """Writes the maps that were asked for."""
-        from allfocus.fusion.depth import colour_depth
-        from allfocus.fusion.lost_detail import paint_lost_detail
+        for name, path in self.plan.outputs.maps().items():
+            picture = MAP_PICTURES[name](fusion) if name in MAP_PICTURES else None
+            if picture is not None:
+                self._write_map(name, path, picture)
 
-        depth, confidence, decision = fusion.smooth_depth, fusion.confidence, fusion.decision
-        for name, path in self.plan.maps.items():
-            if name == "decision_map" and decision is not None:
-                self._write_map(name, path, decision_picture(decision, len(fusion.frames)))
-            elif name == "depth_map" and depth is not None:
-                self._write_map(name, path, Image(depth, bit_depth=16))
-            elif name == "depth_preview" and depth is not None:
-                self._write_map(name, path, Image(colour_depth(depth)))
-            elif name == "confidence_map" and confidence is not None:
-                self._write_map(name, path, Image(np.clip(confidence, 0, 1)))
-            elif name == "veil_map" and fusion.veil is not None:
-                self._write_map(name, path, Image(np.clip(fusion.veil, 0, 1)))
-            elif name == "check_map" and fusion.lost_detail is not None:
-                self._write_map(name, path, Image(paint_lost_detail(fusion.image, fusion.lost_detail)))
-
-    def write_report(self, fusion: StackFusion, spool: FrameSpool, command: str) -> None:
+    def write_report(self, fusion: StackFusion, spool: FrameSpool, *, output: str, command: str) -> None:
         """Writes the report; the frames come from the spool."""
         from allfocus.stack_report import StackReport, build_stack_report
 
         report = StackReport(
             image=fusion.image,
             names=fusion.frames,
-            output=str(self.plan.output),
+            output=output,
             decision=fusion.decision,
             depth=fusion.smooth_depth,
             confidence=fusion.confidence,
@@ -374,13 +338,13 @@ class _Writing:
             settings=fusion.settings,
             command=command,
             seconds=fusion.seconds,
-            notices=tuple(self._job.notices),
+            notices=tuple(self._notes.notices),
             left_out=fusion.left_out,
             origin={"bits per channel": self.plan.reader.bit_depth, "slabs": [str(slab) for slab in fusion.slabs]},
         )
-        page = build_stack_report(report, frames=spool, progress=lambda *steps: self._job.tell("reporting", *steps))
-        self._add("report", self.plan.maps["report"], page.encode("utf-8", "backslashreplace"))
-        self._job.end_step("reporting")
+        page = build_stack_report(report, frames=spool, progress=lambda *steps: self._notes.tell("reporting", *steps))
+        self._add("report", self.plan.outputs.maps()["report"], page.encode("utf-8", "backslashreplace"))
+        self._notes.end_step("reporting")
 
     def _write_map(self, name: str, path: Path, image: Image) -> None:
         self._tell()
@@ -393,7 +357,46 @@ class _Writing:
             self._tell()
 
     def _tell(self) -> None:
-        self._job.tell("writing", len(self.outputs), len(self.plan.maps) + 1)
+        self._notes.tell("writing", len(self.outputs), len(self.plan.outputs.maps()) + 1)
+
+
+def _decision_map(fusion: StackFusion) -> Image | None:
+    return None if fusion.decision is None else decision_picture(fusion.decision, len(fusion.frames))
+
+
+def _depth_map(fusion: StackFusion) -> Image | None:
+    return None if fusion.smooth_depth is None else Image(fusion.smooth_depth, bit_depth=16)
+
+
+def _depth_preview(fusion: StackFusion) -> Image | None:
+    from allfocus.fusion.depth import colour_depth  # only for those who want a map
+
+    return None if fusion.smooth_depth is None else Image(colour_depth(fusion.smooth_depth))
+
+
+def _confidence_map(fusion: StackFusion) -> Image | None:
+    return None if fusion.confidence is None else Image(np.clip(fusion.confidence, 0, 1))
+
+
+def _veil_map(fusion: StackFusion) -> Image | None:
+    return None if fusion.veil is None else Image(np.clip(fusion.veil, 0, 1))
+
+
+def _check_map(fusion: StackFusion) -> Image | None:
+    from allfocus.fusion.lost_detail import paint_lost_detail
+
+    return None if fusion.lost_detail is None else Image(paint_lost_detail(fusion.image, fusion.lost_detail))
+
+
+MAP_PICTURES: dict[str, Callable[[StackFusion], Image | None]] = {
+    "decision_map": _decision_map,
+    "depth_map": _depth_map,
+    "depth_preview": _depth_preview,
+    "confidence_map": _confidence_map,
+    "veil_map": _veil_map,
+    "check_map": _check_map,
+}
+"""What each map shows; None where a method does not know it."""
 
 
 def decision_picture(decision: NDArray[np.integer], frame_count: int) -> Image:

@@ -3,11 +3,14 @@
 import contextlib
 import logging
 import secrets
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.plan import check_method
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.job_records import (
     ACTIVE,
@@ -17,10 +20,10 @@ from allfocus.web.job_records import (
     QUEUED,
     RUNNING,
     Alternative,
+    Frame,
     Job,
-    Options,
     Run,
-    command_line,
+    command_to_copy,
     find_problems,
 )
 from allfocus.web.layers import layer_bytes
@@ -61,7 +64,16 @@ class Fusions:
         """End all work."""
         self._queue.close()
 
-    def start(self, job_id: str, options: Options) -> dict[str, Any]:
+    def _complete(self, options: FuseOptions, frames: Sequence[Frame] = ()) -> FuseOptions:
+        """The options of a client with what the server decides: device, limits, and how the result is kept."""
+        settings = self._studio.settings
+        # 8-bit frames are fused into 16 bits too: blending and alignment give values between the levels.
+        depth = 32 if any(frame.bit_depth == 32 for frame in frames) else 16
+        # Packing would take longer than the rest of the writing, and downloads are packed anyway.
+        own: dict[str, Any] = {"bit_depth": depth, "compression": "none"} if frames else {}
+        return replace(options, device=settings.device, max_pixels=settings.pixels, **own)
+
+    def start(self, job_id: str, options: FuseOptions) -> dict[str, Any]:
         """The job, now waiting to be fused."""
         with self._studio.lock:
             job = self._studio.job(job_id)
@@ -79,7 +91,7 @@ class Fusions:
             included = [frame for frame in included if frame.id not in problems]
             if len(included) < 2:
                 raise Refusal(400, "no two frames have the same size; a stack needs at least two that do")
-            require_method(options.method, device=self._studio.settings.device, prefer=options.prefer, listed=True)
+            check_method(self._complete(options), listed=True)
             first = included[0]
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
@@ -151,7 +163,7 @@ class Fusions:
             # Left out here and not by the library, which would measure all frames by the first.
             unfit = find_problems(job.frames)
             frames = [frame for frame in job.frames if frame.included and frame.id not in unfit]
-            options = job.options or Options()
+            options = job.options or FuseOptions()
         folder = self._studio.store.folder(job.id)
         paths = [str(self._studio.frame_path(job, frame)) for frame in frames]
         values = {
@@ -159,25 +171,23 @@ class Fusions:
             "names": [frame.name for frame in frames],
             "folder": str(folder / run_name),
             "layers": str(folder / "layers" / run_name),
-            "options": vars(options),
-            "max_pixels": self._studio.settings.pixels,
-            "device": self._studio.settings.device,
+            "options": self._complete(options, frames).settings(),
         }
         reply = self._run_task(job, work, "fuse_stack", values)
         if reply is None:
             self._tidy(job)
             return
-        by_file = {Path(path).name: frame for path, frame in zip(paths, frames, strict=True)}
+        by_path = dict(zip(paths, frames, strict=True))
         with self._studio.lock:
             if work.cancelled or job.id not in self._studio.store.jobs:
                 if job.id in self._studio.store.jobs:
                     self._conclude(job, work, CANCELLED, None)
                 self._tidy(job)
                 return
-            fused = [by_file[name] for name in reply.pop("frames")]
+            fused = [by_path[path] for path in reply.pop("sources")]
             left_out = {
                 **{frame.name: unfit[frame.id] for frame in job.frames if frame.included and frame.id in unfit},
-                **{by_file[name].name: self._studio.readable(job, why) for name, why in reply.pop("left_out").items()},
+                **reply.pop("left_out"),
             }
             job.revision += 1
             job.run = Run(
@@ -190,7 +200,8 @@ class Fusions:
                 has_report=(folder / run_name / "report.html").is_file(),
                 bytes=size_of(folder / run_name),
                 first_revision=job.revision,
-                command=command_line(frames, options),
+                crop=options.crop,
+                command=command_to_copy(frames, options),
                 **reply,
             )
             job.strokes, job.undone, job.alternatives = [], [], []
@@ -216,13 +227,12 @@ class Fusions:
         target = self._studio.store.folder(job.id) / run.folder
         values = {
             "paths": paths,
+            "names": run.names,
             "run": str(target),
             "layer": str(target / "alternatives" / f"method-{work.method}"),
-            "method": work.method,
+            "options": self._complete(FuseOptions(method=work.method, crop=run.crop)).settings(),
             "working_depth": run.working_depth,
             "white": run.white,
-            "max_pixels": self._studio.settings.pixels,
-            "device": self._studio.settings.device,
         }
         reply = self._run_task(job, work, "fuse_alternative", values)
         with self._studio.lock:
@@ -250,10 +260,9 @@ class Fusions:
                 self._studio.progress[job.id] = shown
                 self._studio.bus.publish(job.id, "progress", shown)
             elif "notice" in message and len(job.notices) < MOST_NOTICES:
-                text = self._studio.readable(job, message["notice"])
                 with self._studio.lock:
-                    job.notices.append(text)
-                self._studio.bus.publish(job.id, "notice", {"text": text})
+                    job.notices.append(message["notice"])
+                self._studio.bus.publish(job.id, "notice", {"text": message["notice"]})
 
         try:
             return work.process.run(name, values, tell=tell) or {}
@@ -263,7 +272,7 @@ class Fusions:
                     if work.cancelled:
                         self._conclude(job, work, CANCELLED, None)
                     else:
-                        self._conclude(job, work, FAILED, self._studio.readable(job, str(error)))
+                        self._conclude(job, work, FAILED, self._studio.told(error.error))
             return None
 
     def _conclude(self, job: Job, work: Work, state: str, error: str | None) -> None:

@@ -1,12 +1,13 @@
 """What is known of a job: frames, options, state, result and strokes; as kept on disk and as shown to clients."""
 
 import math
-import shlex
 import unicodedata
 from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
 
 TILE_SIDE = 256
@@ -41,16 +42,6 @@ class Frame:
     def shape(self) -> tuple[int, int, int]:
         """Width, height and channels."""
         return (self.width, self.height, self.channels)
-
-
-@dataclass
-class Options:
-    """How to fuse."""
-
-    method: str = "ips"
-    align: bool = True
-    prefer: str | None = None
-    skip_bad: bool = False
 
 
 @dataclass
@@ -103,6 +94,8 @@ class Run:
     first_revision: int
     white: float = 1.0
     """What is shown as the brightest; less than 1 for a result that would look black."""
+    crop: bool = True
+    """Whether aligned frames were cropped to what all of them show."""
     command: str | None = None
     """The command line that makes the same; empty when none can, None when the run is older than this field."""
 
@@ -124,7 +117,7 @@ class Job:
     state: str = NEW
     error: str | None = None
     frames: list[Frame] = field(default_factory=list)
-    options: Options | None = None
+    options: FuseOptions | None = None
     notices: list[str] = field(default_factory=list)
     run: Run | None = None
     alternatives: list[Alternative] = field(default_factory=list)
@@ -160,12 +153,25 @@ def job_from_json(content: dict[str, Any]) -> Job:
     known = {item.name for item in fields(Job)}
     job = Job(**{key: value for key, value in content.items() if key in known})
     job.frames = [Frame(**item) for item in content["frames"]]
-    job.options = Options(**content["options"]) if content["options"] else None
+    job.options = options_from_json(content["options"]) if content["options"] else None
     job.run = Run(**content["run"]) if content["run"] else None
     job.alternatives = [Alternative(**item) for item in content["alternatives"]]
     job.strokes = [Stroke(**item) for item in content["strokes"]]
     job.undone = [Stroke(**item) for item in content["undone"]]
     return job
+
+
+def options_from_json(content: Mapping[str, Any]) -> FuseOptions:
+    """The options of a fusion as JSON has them, which knows lists and no tuples.
+
+    Example:
+        >>> options_from_json({"slabs": [8, 2]}).slabs
+        (8, 2)
+    """
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    return FuseOptions(**values)
 
 
 def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
@@ -177,7 +183,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "state": job.state,
         "error": job.error,
         "frames": show_frames(job),
-        "options": asdict(job.options) if job.options else None,
+        "options": {name: getattr(job.options, name) for name in offered(STUDIO)} if job.options else None,
         "progress": progress,
         "notices": list(job.notices),
         "result": _show_result(job),
@@ -230,7 +236,7 @@ def _difference(frame: Frame, model: Frame) -> str:
 def _command(job: Job) -> str:
     """The command line of the result; before there is one, that of what would be fused now."""
     made = job.run.command if job.run else None
-    return command_line(job.frames, job.options) if made is None else made
+    return command_to_copy(job.frames, job.options) if made is None else made
 
 
 def _show_result(job: Job) -> dict[str, Any] | None:
@@ -260,37 +266,26 @@ def _show_result(job: Job) -> dict[str, Any] | None:
     }
 
 
-def command_line(frames: list[Frame], options: Options | None) -> str:
+def command_to_copy(frames: list[Frame], options: FuseOptions | None) -> str:
     """The command that fuses the included frames with these options, called in their folder; empty when none can.
 
     The command takes whole files, so there is none for some pages of a file, or for pages in another order.
 
     Example:
         >>> frame = Frame("a", "one two.png", 6, 4, 3, 16, 9)
-        >>> command_line([frame], Options(align=False))
+        >>> command_to_copy([frame], FuseOptions(align=False))
         "allfocus fuse 'one two.png' -o fused.tif --no-align"
         >>> pages = [Frame(str(n), f"s.tif page {n}", 6, 4, 3, 8, 9, file="s.tif", page=n, pages=2) for n in (1, 2)]
-        >>> command_line(pages, None), command_line(pages[::-1], None)
+        >>> command_to_copy(pages, None), command_to_copy(pages[::-1], None)
         ('allfocus fuse s.tif -o fused.tif --bit-depth 16', '')
     """
-    options = options or Options()
-    frames = [frame for frame in frames if frame.included]
-    names = _file_names(frames)
+    included = [frame for frame in frames if frame.included]
+    names = _file_names(included)
     if names is None:
         return ""
-    # A name that begins with a dash would be taken for an option.
-    parts = ["allfocus", "fuse", *(f"./{name}" if name.startswith("-") else name for name in names), "-o", "fused.tif"]
-    if options.method != "ips":
-        parts += ["--method", options.method]
-    if not options.align:
-        parts.append("--no-align")
-    if options.prefer:
-        parts += ["--prefer", options.prefer]
-    if options.skip_bad:
-        parts.append("--skip-bad")
-    if frames and max(frame.bit_depth for frame in frames) == 8:
-        parts += ["--bit-depth", "16"]  # as the studio's TIFF
-    return shlex.join(parts)
+    shallow = bool(included) and max(frame.bit_depth for frame in included) == 8
+    chosen = replace(options or FuseOptions(), bit_depth=16 if shallow else None)  # as the studio's TIFF
+    return command_line(names, FuseOutputs("fused.tif"), chosen)
 
 
 def _file_names(frames: list[Frame]) -> list[str] | None:

@@ -1,14 +1,13 @@
 """The studio behind the routes: the jobs it keeps, how much room they may take, and how long they live."""
 
 import contextlib
-import re
 import shutil
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import OutputError
+from allfocus.errors import AllfocusError, OutputError
 from allfocus.web.events import EventBus
 from allfocus.web.fusing import Fusions
 from allfocus.web.job_records import ACTIVE, FAILED, Frame, Job, clean_name, show_job
@@ -17,6 +16,7 @@ from allfocus.web.processes import ProcessPool
 from allfocus.web.refusals import Refusal
 from allfocus.web.settings import ServerSettings
 from allfocus.web.store import JobStore
+from allfocus.web.wording import tell_error
 
 DISK_RESERVE = 256 * 2**20
 """Bytes of the disk that are left free whatever the limit says, for everything else on the machine."""
@@ -146,13 +146,9 @@ class Studio:
         """Where a frame lies."""
         return Path(frame.path) if frame.path is not None else self.store.folder(job.id) / "frames" / frame.id
 
-    def readable(self, job: Job, text: str) -> str:
-        """A message of the library with the names that the client gave instead of paths."""
-        for frame in job.frames:
-            text = text.replace(str(self.frame_path(job, frame)), frame.name).replace(frame.id, frame.name)
-        # Options of the command line are switches of the page here.
-        text = text.replace("add --skip-bad to leave such frames out, or --no-align", "switch on skipping, or")
-        return re.sub(re.escape(str(self.settings.work)) + r"\S*?/", "", text)
+    def told(self, error: AllfocusError, *, called: str | None = None) -> str:
+        """The sentence of an error for clients; see :func:`allfocus.web.wording.tell_error`."""
+        return tell_error(error, self.settings.work, called=called)
 
     # --- lifetime ---
 

@@ -92,7 +92,9 @@ class Viewer:
             task = "prepare_frame"
             values |= {
                 "path": str(self._studio.frame_path(job, frame)),
+                "name": frame.name,
                 "run": str(run_folder),
+                "crop": run.crop,
                 "place": run.frames.index(frame_id),
                 "working_depth": run.working_depth,
                 "white": run.white,
@@ -101,8 +103,7 @@ class Viewer:
         try:
             self._studio.pictures.run(task, values)
         except TaskError as error:
-            text = self._studio.readable(job, str(error))
-            raise Refusal(409, f"this layer cannot be made: {text}") from error
+            raise Refusal(409, f"this layer cannot be made: {self._studio.told(error.error)}") from error
 
     def _shown(self, job: Job, run: Run, name: str) -> Path:
         """The folder of a layer as it is shown: the result with its strokes."""
@@ -283,7 +284,7 @@ class Viewer:
         try:
             self._studio.pictures.run("write_download", values)
         except TaskError as error:
-            raise Refusal(409, f"the file cannot be written: {self._studio.readable(job, str(error))}") from error
+            raise Refusal(409, f"the file cannot be written: {self._studio.told(error.error)}") from error
         return target, f"{_without_ending(job.name)}-fused.{suffix}"
 
     def map_file(self, job_id: str, name: str) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from allfocus.errors import InputError, OutputError
+from allfocus.files.locking import lock
 from allfocus.images.writing import replace_file
 
 MARKER = "allfocus-studio.json"
@@ -53,7 +54,7 @@ def take_folder(work: Path) -> IO[bytes]:
             guard.close()
             raise
     except OSError as error:
-        raise OutputError(f"{work}: cannot be used ({error.strerror}); name another folder with --work") from error
+        raise OutputError(f"cannot be used ({error.strerror})", where=work, hint="{work} to another folder") from error
     return guard
 
 
@@ -66,21 +67,19 @@ def _require_own(work: Path) -> None:
     if old and all(JOB_ID.fullmatch(name) for name in os.listdir(work / "jobs") if (work / "jobs").is_dir()):
         return
     raise OutputError(
-        f"{work}: holds things that the studio did not make; name an empty or a new folder for its jobs with --work"
+        "holds things that the studio did not make",
+        where=work,
+        hint="{work} to an empty or a new folder for its jobs",
     )
 
 
 def _lock(work: Path) -> IO[bytes]:
     file = (work / LOCK).open("ab")
-    try:
-        import fcntl
-    except ImportError:
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if lock(file) is False:
         file.close()
-        raise InputError(f"{work}: another server uses this folder; stop it or name another with --work") from error
+        raise InputError(
+            "another server uses this folder", where=work, hint=["stop it", "{work} to another folder"], code="in-use"
+        )
     return file
 
 

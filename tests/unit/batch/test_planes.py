@@ -149,7 +149,7 @@ def test_the_ome_zarr_library_opens_the_result(tmp_path, planes, as_if_large):
 
 def test_one_channel_of_several_is_taken_when_asked(tmp_path, plane_pixels, as_if_large, write_planes):
     two = write_planes(tmp_path / "in.zarr", plane_pixels[:, :300, :300, :2])
-    with pytest.raises(InputError, match=r"has 2 channels; choose one with --channel"):
+    with pytest.raises(InputError, match=r"has 2 channels; set channel to one of 0 to 1"):
         fuse_planes(two, tmp_path / "out.zarr", block=1024)
     fuse_planes(two, tmp_path / "out.zarr", channel=1, block=1024)
     expected = in_memory(plane_pixels[:, :300, :300, 1]).astype(int)

@@ -289,7 +289,7 @@ def test_exif_too_long_for_jpeg_is_an_error_not_a_loss(tmp_path, pixels, exif):
 def test_an_existing_file_is_kept_unless_overwriting_is_allowed(tmp_path, pixels):
     path = tmp_path / "a.png"
     path.write_text("precious")
-    with pytest.raises(OutputError, match=r"a\.png: exists already.*--overwrite"):
+    with pytest.raises(OutputError, match=r"a\.png: exists already.*pass overwrite=True"):
         write_image(pixels, path)
     assert path.read_text() == "precious"
     write_image(pixels, path, overwrite=True)

@@ -100,16 +100,16 @@ def test_one_frame_is_no_stack(folder, tmp_path, capsys):
 
 
 def test_a_run_that_fails_leaves_nothing_and_replaces_nothing(folder, tmp_path, capsys, monkeypatch):
-    import allfocus.images.writing as writing
+    from allfocus.stack import aligned_files
 
-    encoded = writing.encode_image
+    encoded = aligned_files.encode_image
 
     def fail_at_the_last(image, path, **options):
         if path.name == "shot2.tif":
             raise OutputError(f"{path}: No space left")
         return encoded(image, path, **options)
 
-    monkeypatch.setattr(writing, "encode_image", fail_at_the_last)
+    monkeypatch.setattr(aligned_files, "encode_image", fail_at_the_last)
     assert run(["align", str(folder), "-o", str(tmp_path / "new" / "deep")]) == 2
     assert not (tmp_path / "new").exists()
     (tmp_path / "old").mkdir()

@@ -19,7 +19,9 @@ from allfocus.images.image import Image
 from allfocus.images.reading import open_stack, read_image
 from allfocus.images.writing import to_integers, write_image
 from allfocus.scenes.rendering import Scene, render_scene
-from allfocus.stack.frames import Job, prepare_frames, whole_pixels
+from allfocus.stack.frames import PreparedFrames, whole_pixels
+from allfocus.stack.notes import RunNotes
+from allfocus.stack.options import command_words
 from allfocus.stack.pipeline import StackFusion, decision_picture, fuse_files
 
 SIZE = (160, 208)
@@ -175,7 +177,8 @@ def test_a_frame_that_does_not_belong_stops_with_its_name_or_is_left_out(desk, d
     write_image(foreign_frame(kind), desk_files[3], overwrite=True)
     with pytest.raises(InputError, match=r"frame_3\.png: does not seem to belong") as caught:
         fuse_files(desk_files, output)
-    assert "--skip-bad" in str(caught.value)
+    assert "pass skip_bad=True" in str(caught.value)
+    assert "add --skip-bad" in caught.value.told(command_words)
     assert not output.exists()
 
     result = fuse_files(desk_files, output, skip_bad=True)
@@ -193,7 +196,7 @@ def test_all_frames_that_do_not_belong_are_named_at_once(desk_files, output):
 
 def test_a_blank_frame_is_said_to_be_blank(desk_files, output):
     write_image(np.full((*SIZE, 3), 0.5, np.float32), desk_files[4], overwrite=True)
-    with pytest.raises(InputError, match=r"frame_4\.png: is blank: there is nothing in it to align.*--skip-bad"):
+    with pytest.raises(InputError, match=r"frame_4\.png: is blank: there is nothing in it to align.*skip_bad=True"):
         fuse_files(desk_files, output)
     result = fuse_files(desk_files, output, skip_bad=True)
     assert result.left_out == {"frame_4.png": "is blank: there is nothing in it to align"}
@@ -402,7 +405,7 @@ def test_slabs_are_the_fused_parts_of_the_stack_on_the_grid_of_the_whole(tmp_pat
 
 def aligned_frames(paths, alignment):
     reader = open_stack(paths)
-    return prepare_frames(reader, list(range(reader.count)), alignment, Job(None, None), crop=True)
+    return PreparedFrames(reader, range(reader.count), alignment, RunNotes(), crop=True)
 
 
 def test_slabs_carry_profile_exif_and_history_as_the_whole_does(tmp_path, profile, small_stack):
@@ -835,6 +838,61 @@ def test_frames_are_held_on_disk_one_at_a_time(monkeypatch, desk_files, output):
     fuse_files(desk_files, output, align=False)
     assert len(alive) == len(desk_files)
     assert most <= 2
+
+
+@pytest.mark.parametrize(("room", "times"), [(2**29, 1), (0, 3)])
+def test_frames_are_decoded_once_where_memory_allows(monkeypatch, desk_files, output, room, times):
+    """Checking, alignment and fusion each want every frame."""
+    from allfocus.images import reading
+    from allfocus.stack import pipeline
+
+    decoded: list[str] = []
+    decode = reading.decode_picture
+
+    def watched(file, path, **options):
+        decoded.append(path.name)
+        return decode(file, path, **options)
+
+    monkeypatch.setattr(reading, "decode_picture", watched)
+    monkeypatch.setattr(pipeline, "MOST_KEPT", room)
+    fuse_files(desk_files, output, skip_bad=True, method="average")
+    counts = {path.name: decoded.count(path.name) for path in desk_files}
+    # The last frame of one step may be the first of the next, which costs nothing.
+    assert set(counts.values()) <= {times, max(1, times - 1)}
+    assert max(counts.values()) == times
+
+
+def test_frames_are_called_as_they_are_given_and_no_folder_is_shown(tmp_path, desk_files, output):
+    damaged = tmp_path / "0123abcd"
+    damaged.write_bytes(desk_files[0].read_bytes()[:-200])
+    files = [*desk_files, damaged]
+    names = [f"shot {number}.png" for number in range(len(files))]
+    with pytest.raises(InputError) as caught:
+        fuse_files(files, output, names=names, method="average")
+    assert caught.value.where == names[-1]
+    assert str(tmp_path) not in str(caught.value)
+    page = tmp_path / "page.html"
+    result = fuse_files(files, output, names=names, method="average", skip_bad=True, report=page)
+    assert result.frames == tuple(names[:-1])
+    assert result.sources == tuple(desk_files)
+    assert list(result.left_out) == [names[-1]]
+    told = page.read_text() + " ".join(result.notices) + " ".join(result.left_out.values())
+    assert names[0] in told
+    assert str(tmp_path) not in told
+    assert damaged.name not in told
+
+
+def test_notices_are_told_when_they_happen_and_not_lost_with_a_failure(tmp_path, desk_files, output, monkeypatch):
+    from allfocus.stack import pipeline
+
+    def fail(*_, **__):
+        raise InputError("it failed")
+
+    told: list[str] = []
+    monkeypatch.setattr(pipeline, "fuse", fail)
+    with pytest.raises(InputError, match="it failed"):
+        fuse_files(desk_files, output, notice=told.append)
+    assert told == ["the frames are registered already; nothing was moved"]
 
 
 # Any range of values

@@ -246,7 +246,12 @@ def _require_free(folder: Path, target: Path, *, overwrite: bool) -> None:
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
     if os.path.lexists(target) and not overwrite:
-        raise OutputError(f"{target}: exists already; choose another name or allow it to be overwritten (--overwrite)")
+        raise OutputError(
+            "exists already",
+            where=target,
+            hint=["choose another name", "{overwrite=on} to replace it"],
+            code="output-exists",
+        )
     same_kind = target.is_dir() and is_zarr(target) if target.suffix == ".zarr" else target.is_file()
     if os.path.lexists(target) and not same_kind:
         kind = "Zarr" if target.suffix == ".zarr" else "file"

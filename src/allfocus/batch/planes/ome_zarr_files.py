@@ -212,8 +212,10 @@ def require_chunks(array: Any, chosen: tuple[Any, ...], samples: NDArray[Any], p
 
 def _missing_chunk(path: Path, key: str) -> InputError:
     return InputError(
-        f"{path}: the chunk {key} is missing; copy the stack again, or add --fill-missing if empty chunks were never "
-        "written"
+        f"the chunk {key} is missing",
+        where=path,
+        hint=["copy the stack again", "{fill_missing=on} if empty chunks were never written"],
+        code="damaged-picture",
     )
 
 

@@ -124,7 +124,9 @@ def _describe_zarr_planes(path: Path, channel: int | None) -> PlaneStack:
     if channel is not None and not 0 <= channel < channels:
         raise InputError(f"{path}: has no channel {channel}; its channels are 0 to {channels - 1}")
     if channel is None and channels not in (1, 3):
-        raise InputError(f"{path}: has {channels} channels; choose one with --channel 0 to {channels - 1}")
+        raise InputError(
+            f"has {channels} channels", where=path, hint=f"{{channel}} to one of 0 to {channels - 1}", code="bad-option"
+        )
     _require_kind(path, stack.dtype)
     kept = channels if channel is None else 1
     chunks = dict(zip(stack.axes, stack.chunks, strict=True))

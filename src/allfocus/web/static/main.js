@@ -6,7 +6,7 @@ import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import { isDraggingCard } from "./frames.js";
 import { attempt, clearErrors, say } from "./messages.js";
-import { drawOptions } from "./options.js";
+import { drawOptions, loadOptions } from "./options.js";
 import "./progress.js";
 import "./relief.js";
 import { openReports } from "./reports.js";
@@ -182,7 +182,7 @@ async function begin() {
   on("job uploads", drawPlace);
   on("job uploads", placeOptions);
   on("show-picture", () => showPanel("picture"));
-  const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health)]);
+  const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health), attempt(loadOptions)]);
   state.limits = limits ?? null;
   state.methods = methods ?? [];
   byId("version").textContent = health?.version ? `allfocus ${health.version}` : "";

@@ -16,6 +16,7 @@ from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
 from allfocus.web.studio import Studio
+from allfocus.web.wording import status_of
 
 SAMPLE_BYTES = 64 * 2**20
 """More than a sample takes."""
@@ -54,10 +55,8 @@ def inspect(studio: Studio, path: Path, name: str, split_into: Path, *, most: in
     try:
         found: list[dict[str, Any]] = studio.pictures.run("inspect_file", values)
     except TaskError as error:
-        text = str(error).replace(str(path), name).replace(path.name, name)
-        too_large = "more than the limit of" in text
-        text = text.replace("raise it (--max-pixels, max_pixels) if you trust the file", "use a smaller picture")
-        raise Refusal(413 if too_large else 415, text if name in text else f"{name}: {text}") from error
+        status = status_of(error.error, otherwise=415)
+        raise Refusal(status, studio.told(error.error, called=name)) from error
     return found
 
 
@@ -162,7 +161,7 @@ def _add(studio: Studio, job: Job, frames: list[Frame]) -> None:
         studio.save(job)
     except AllfocusError as error:
         del job.frames[-len(frames) :]
-        raise Refusal(507, str(error)) from error
+        raise Refusal(507, studio.told(error)) from error
 
 
 def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[str, Any]:
@@ -204,7 +203,7 @@ def add_sample(studio: Studio, scene: str) -> dict[str, Any]:
     try:
         files = studio.pictures.run("render_sample", {"scene": scene, "folder": str(studio.store.temporary)})
     except TaskError as error:
-        raise Refusal(507, f"the scene could not be rendered: {error}") from error
+        raise Refusal(507, f"the scene could not be rendered: {studio.told(error.error)}") from error
     job_id = studio.create(f"sample {scene}")["id"]
     for number, file in enumerate(files, start=1):
         add_upload(studio, job_id, Path(file), f"{scene}_{number}.tif")
@@ -224,5 +223,5 @@ def thumbnail(studio: Studio, job_id: str, frame_id: str) -> Path:
         try:
             studio.pictures.run("make_thumbnail", values)
         except TaskError as error:
-            raise Refusal(415, studio.readable(job, str(error))) from error
+            raise Refusal(415, studio.told(error.error, called=frame.name)) from error
     return target

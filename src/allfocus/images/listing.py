@@ -13,7 +13,9 @@ Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
 RAW_SUFFIXES = frozenset(
     {".dng", ".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".rw2", ".orf", ".pef", ".srw", ".x3f"}
 )
-SUFFIXES = RAW_SUFFIXES | {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif"}
+PLAIN_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"})
+"""Endings of pictures that every installation reads."""
+SUFFIXES = RAW_SUFFIXES | PLAIN_SUFFIXES | {".heic", ".heif"}
 """Endings that make a file of a folder a frame. Files named one by one may have any ending."""
 
 
@@ -37,16 +39,16 @@ def list_files(paths: Paths) -> list[Path]:
     return found
 
 
-def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+def natural_order(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     """A key that sorts names as people count: numbers by value, the rest by letter without regard to case.
 
     Example:
-        >>> sorted(["a10", "a9", "B1"], key=natural_order)
-        ['a9', 'a10', 'B1']
+        >>> sorted(["a10", "a9", "B1", "a9b"], key=natural_order)
+        ['a9', 'a9b', 'a10', 'B1']
     """
     parts = re.split(r"([0-9]+)", name.casefold())
     key = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
-    return (*key, (2, 0, name))  # the name itself decides between "a1" and "a01"
+    return key, name  # the name itself decides between "a1" and "a01"
 
 
 def _pictures_of_folder(folder: Path) -> list[Path]:
