@@ -56,7 +56,7 @@ def fuse(tmp_path, capsys) -> Callable[..., "Outcome"]:
     return run_fuse
 
 
-NOTICES = ("the frames ", "left out ", "detail lost ")
+NOTICES = ("the frames ", "frames of ", "left out ", "detail lost ")
 """How the lines begin that tell what was noticed before a run failed."""
 
 
