@@ -78,7 +78,7 @@ class FuseOptions:
         title="Method",
     )  # fmt: skip
     align: bool = _option(
-        True, "Align the frames: even out shifts, turns and the change of size from focusing",
+        True, "Bring the frames onto one grid: even out shifts, turns and the change of size from focusing",
         title="Align the frames", flags="--align/--no-align",
     )  # fmt: skip
     crop: bool = _option(

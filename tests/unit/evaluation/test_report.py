@@ -47,9 +47,11 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def page(small_sets, tmp_path_factory):
     output = tmp_path_factory.mktemp("report") / "out"
+    broken = output.with_name("broken.onnx")
+    broken.write_bytes(b"no network")
     evaluate(
         {"real-mff": small_sets / "real-mff", "folder": small_sets / "folder"},
-        ["laplacian-pyramid", "average", "cnn"],
+        ["laplacian-pyramid", "average", str(broken)],
         images={"A&B <x>": small_sets / "real-mff" / "Fusion"},
         output=output,
         workers=1,

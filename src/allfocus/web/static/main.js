@@ -182,7 +182,8 @@ async function begin() {
   on("job uploads", drawPlace);
   on("job uploads", placeOptions);
   on("show-picture", () => showPanel("picture"));
-  const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health), attempt(loadOptions)]);
+  const options = attempt(loadOptions);
+  const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health)]);
   state.limits = limits ?? null;
   state.methods = methods ?? [];
   byId("version").textContent = health?.version ? `allfocus ${health.version}` : "";
@@ -192,8 +193,11 @@ async function begin() {
     byId("lifetime").textContent = `Everything stays on the machine that runs the studio, for ${readableHours(state.limits.lifetime_hours)}.`;
   }
   drawOptions();
+  options.then(drawOptions); // the description of the interface is the largest answer, and nothing else waits for it
   addEventListener("hashchange", () => attempt(followAddress));
-  await followAddress();
+  // Files may have been dropped already; a new page has nothing else to put away.
+  if (location.hash.split("/")[1]) await followAddress();
+  else drawPlace();
 }
 
 begin().catch((problem) => say(problem.message, "error"));
