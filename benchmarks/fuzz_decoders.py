@@ -275,7 +275,7 @@ def place_extreme_number(data: bytearray, generator: random.Random) -> None:
 def damage_directory(data: bytearray, generator: random.Random) -> None:
     """Change the type, count or value of one entry of a TIFF directory; other files get a bit flipped."""
     order = ">" if data.startswith(b"MM") else "<"
-    if len(data) < 16 or data[:4] not in (b"II*\x00", b"MM\x00*"):
+    if len(data) < 16 or bytes(data[:4]) not in (b"II*\x00", b"MM\x00*"):
         flip_bits(data, generator)
         return
     start = struct.unpack_from(order + "I", data, 4)[0]

@@ -46,8 +46,8 @@ def band_strengths(picture: Plane) -> list[Plane]:
     """The local strength (root mean square) of each band of a grey picture in levels, finest first."""
     strengths = []
     for _ in range(BANDS):
-        coarse = cv2.pyrDown(picture)
-        detail = picture - cv2.pyrUp(coarse, dstsize=(picture.shape[1], picture.shape[0]))
+        coarse = np.asarray(cv2.pyrDown(picture), np.float32)
+        detail = picture - np.asarray(cv2.pyrUp(coarse, dstsize=(picture.shape[1], picture.shape[0])), np.float32)
         strengths.append(np.sqrt(cv2.GaussianBlur(np.square(detail), (0, 0), NEIGHBOURHOOD)))
         picture = coarse
     return strengths

@@ -13,7 +13,7 @@ from typing import Any
 from allfocus.benchmarking.inputs import RenderedStack, StackRecipe, prepare_stack
 from allfocus.benchmarking.processes import ProcessCost, ProgramFailedError, measure_commands
 from allfocus.benchmarking.quality import Quality, score_result
-from allfocus.benchmarking.tools import Mode, describe_version
+from allfocus.benchmarking.tools import Mode
 from allfocus.errors import InputError
 from allfocus.evaluation.provenance import describe_origin
 from allfocus.images.writing import replace_file
@@ -111,6 +111,7 @@ def run_benchmark(
     repeats: int = 3,
     quick: bool = False,
     missing: dict[str, str] | None = None,
+    versions: dict[str, str] | None = None,
     progress: Progress | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> BenchmarkResult:
@@ -127,12 +128,12 @@ def run_benchmark(
         repeats: Rounds.
         quick: Noted in the result.
         missing: Noted in the result.
+        versions: What the programs of the peers say about theirs.
         progress: See :data:`Progress`.
         notice: Called with a sentence about what goes on.
     """
-    programs = sorted({program for mode in modes for program in mode.programs})
     origin = describe_origin() | {
-        "peers": {program: describe_version(program) for program in programs},
+        "peers": dict(versions or {}),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     result = BenchmarkResult(list(recipes), repeats, quick, dict(missing or {}), origin)

@@ -20,7 +20,7 @@ import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";
 
 // The address: #/ is a new stack, #/stack/ID one that the server keeps, #/benchmarks the reports -------------------
 
-async function followAddress() {
+async function followAddress(first = false) {
   const [, place, id] = location.hash.split("/");
   document.body.dataset.page = place === "benchmarks" ? "benchmarks" : "studio";
   for (const link of document.querySelectorAll("[data-place]")) {
@@ -33,6 +33,8 @@ async function followAddress() {
   }
   if (place === "stack" && state.job?.id === id) return;
   if (place !== "stack") {
+    // Files may have been dropped before the page knew its address.
+    if (first && (state.job || state.uploads.length)) return;
     state.uploads = [];
     setJob(null);
     return;
@@ -194,10 +196,8 @@ async function begin() {
   }
   drawOptions();
   options.then(drawOptions); // the description of the interface is the largest answer, and nothing else waits for it
-  addEventListener("hashchange", () => attempt(followAddress));
-  // Files may have been dropped already; a new page has nothing else to put away.
-  if (location.hash.split("/")[1]) await followAddress();
-  else drawPlace();
+  addEventListener("hashchange", () => attempt(() => followAddress()));
+  await followAddress(true);
 }
 
 begin().catch((problem) => say(problem.message, "error"));
