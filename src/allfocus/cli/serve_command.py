@@ -18,7 +18,7 @@ from allfocus.errors import MissingDependencyError
 @click.option(
     "--token",
     envvar="ALLFOCUS_TOKEN",
-    help="What clients must show (or in ALLFOCUS_TOKEN); made up and printed when others can reach the server.",
+    help="What clients must show (or in ALLFOCUS_TOKEN); generated and printed when listening beyond localhost.",
 )
 @click.option("--name", "names", multiple=True, help="A further host name the server is called by; once for each.")
 @click.option("--work", type=click.Path(path_type=Path), help="Folder for the jobs; else one in your cache.")

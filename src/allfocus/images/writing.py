@@ -55,7 +55,7 @@ def write_image(
         path: Where to; the ending gives the format: .png, .tif, .tiff, .jpg, .jpeg or .webp.
         bit_depth: 8 or 16 (TIFF also 32, floating point); None keeps that of the picture as far as the format can:
             JPEG and WebP have 8 bits, PNG has 16 at most.
-        quality: Of JPEG (always with full colour resolution) and WebP (lossless at 100), 1 to 100.
+        quality: JPEG (always with full colour resolution) or WebP (lossless at 100) quality, 1 to 100.
         compression: Of PNG a level from 0 (fast) to 9 (small); of TIFF "none", "deflate", "lzw" or
             "zstd" (small and fast, but not every program reads it). Lossless, all.
         history: A sentence for the EXIF history, such as "fused by allfocus 1.0 from 12 frames"; None leaves EXIF as
@@ -191,7 +191,7 @@ def check_output(
         overwrite: Whether an existing file may be replaced.
         picture: Whether the ending must be that of a picture format that can be written.
         bit_depth: Bits per channel that the format must be able to hold; None takes any.
-        quality: Of JPEG and WebP, 1 to 100.
+        quality: JPEG/WebP quality, 1 to 100.
         compression: Of PNG or TIFF, which the format must know; see :func:`write_image`.
     """
     path = Path(path)

@@ -75,7 +75,7 @@ class Fusions:
 
     def start(self, job_id: str, options: FuseOptions) -> dict[str, Any]:
         """The job, now waiting to be fused."""
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.job(job_id)
             if job.state in ACTIVE:
                 raise Refusal(409, "the job is running already; cancel it first")
@@ -97,19 +97,16 @@ class Fusions:
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
             # Its thread waits for the lock, so it sees the job as it is saved below.
             self._queue.submit(Work(job_id, options.method, process=self._new_process()))
-            before = (job.state, job.error, job.options, job.notices)
-            job.state, job.error, job.options, job.notices = QUEUED, None, options, []
             try:
-                self._studio.save(job)
+                self._studio.store.queue(job, options)
             except OutputError:
                 self._queue.cancel(job_id)
-                job.state, job.error, job.options, job.notices = before
                 raise
             return self._studio.show(job)
 
     def start_alternative(self, job_id: str, method: str) -> dict[str, Any]:
         """The job, with another method waiting to be run on its frames."""
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.job(job_id)
             if job.run is None or job.state in ACTIVE:
                 raise Refusal(409, "another method can be tried when the job is done")
@@ -124,12 +121,12 @@ class Fusions:
             self._queue.submit(Work(job_id, method, alternative=True, process=self._new_process()))
             job.alternatives = [item for item in job.alternatives if item.method != method]
             job.alternatives.append(Alternative(method, QUEUED))
-            self._studio.save(job)
+            self._studio.store.save(job)
             return self._studio.show(job)
 
     def cancel(self, job_id: str) -> dict[str, Any]:
         """The job, with all its work ended."""
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.job(job_id)
             if job.state not in ACTIVE and not any(item.state in ACTIVE for item in job.alternatives):
                 raise Refusal(409, "nothing runs for this job")
@@ -146,20 +143,19 @@ class Fusions:
                 self._run_fusion(work)
         except Exception:  # nothing that goes wrong for one job may end the thread that serves the others
             _log.exception("a job failed in the server")
-            with self._studio.lock, contextlib.suppress(Exception):
+            with self._studio.store.lock, contextlib.suppress(Exception):
                 self._conclude(self._studio.job(work.job_id), work, FAILED, "the server made a mistake; see its log")
 
     def _run_fusion(self, work: Work) -> None:
         run_name = f"run-{secrets.token_hex(4)}"
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.store.jobs.get(work.job_id)
             if job is None:
                 return
             if work.cancelled:  # between leaving the line and arriving here
                 self._conclude(job, work, CANCELLED, None)
                 return
-            job.state = RUNNING
-            self._studio.save(job)
+            self._studio.store.begin(job)
             # Left out here and not by the library, which would measure all frames by the first.
             unfit = find_problems(job.frames)
             frames = [frame for frame in job.frames if frame.included and frame.id not in unfit]
@@ -178,9 +174,9 @@ class Fusions:
             self._tidy(job)
             return
         by_path = dict(zip(paths, frames, strict=True))
-        with self._studio.lock:
-            if work.cancelled or job.id not in self._studio.store.jobs:
-                if job.id in self._studio.store.jobs:
+        with self._studio.store.lock:
+            if work.cancelled or not self._studio.store.holds(job):
+                if self._studio.store.holds(job):
                     self._conclude(job, work, CANCELLED, None)
                 self._tidy(job)
                 return
@@ -211,7 +207,7 @@ class Fusions:
             self._studio.cache.add(folder / "layers" / run_name / "result")
 
     def _run_alternative(self, work: Work) -> None:
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.store.jobs.get(work.job_id)
             if job is None:
                 return
@@ -219,7 +215,7 @@ class Fusions:
                 self._conclude(job, work, CANCELLED, None)
                 return
             self._set_alternative(job, work.method, RUNNING, None)
-            self._studio.save(job)
+            self._studio.store.save(job)
             run = job.run
             paths = [
                 str(self._studio.frame_path(job, frame)) for frame in map(job.frame, run.frames) if frame is not None
@@ -235,8 +231,8 @@ class Fusions:
             "white": run.white,
         }
         reply = self._run_task(job, work, "fuse_alternative", values)
-        with self._studio.lock:
-            if reply is not None and job.id in self._studio.store.jobs:
+        with self._studio.store.lock:
+            if reply is not None and self._studio.store.holds(job):
                 run.bytes = size_of(target)
                 self._conclude(job, work, CANCELLED if work.cancelled else DONE, None)
             self._tidy(job)
@@ -244,8 +240,8 @@ class Fusions:
     def _tidy(self, job: Job) -> None:
         """Delete what a run that was cut short left behind, and all of a job that was deleted while it ran."""
         folder = self._studio.store.folder(job.id)
-        with self._studio.lock, contextlib.suppress(OSError):
-            if job.id in self._studio.store.jobs:
+        with self._studio.store.lock, contextlib.suppress(OSError):
+            if self._studio.store.holds(job):
                 remove_unnamed(folder, job)
             else:
                 remove_known(folder, IN_A_JOB)
@@ -260,15 +256,15 @@ class Fusions:
                 self._studio.progress[job.id] = shown
                 self._studio.bus.publish(job.id, "progress", shown)
             elif "notice" in message and len(job.notices) < MOST_NOTICES:
-                with self._studio.lock:
+                with self._studio.store.lock:
                     job.notices.append(message["notice"])
                 self._studio.bus.publish(job.id, "notice", {"text": message["notice"]})
 
         try:
             return work.process.run(name, values, tell=tell) or {}
         except TaskError as error:
-            with self._studio.lock:
-                if job.id in self._studio.store.jobs and not self._queue.closing:
+            with self._studio.store.lock:
+                if self._studio.store.holds(job) and not self._queue.closing:
                     if work.cancelled:
                         self._conclude(job, work, CANCELLED, None)
                     else:
@@ -282,9 +278,9 @@ class Fusions:
                 job.alternatives = [item for item in job.alternatives if item.method != work.method]
             else:
                 self._set_alternative(job, work.method, state, error)
+            self._studio.store.save(job)
         else:
-            job.state, job.error = state, error
-        self._studio.save(job)
+            self._studio.store.conclude(job, state, error)
 
     def _set_alternative(self, job: Job, method: str, state: str, error: str | None) -> None:
         for item in job.alternatives:

@@ -86,7 +86,7 @@ def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, 
     with splitting_folder(studio) as pages:
         found = inspect(studio, part, name, pages, most=most)
         files = [Path(item.pop("file")) for item in found]
-        with studio.lock:
+        with studio.store.lock:
             job = require_frames(studio, job_id, len(found))
             if len(found) > 1:
                 studio.require_room(sum(size_of(file) for file in files))
@@ -134,7 +134,7 @@ def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
                 else:  # a page of a file with several became a file of the job
                     os.replace(own, studio.store.folder(job_id) / "frames" / frame.id)
                 frames.append(frame)
-    with studio.lock:
+    with studio.store.lock:
         job = require_frames(studio, job_id, len(frames))
         _add(studio, job, frames)
         return studio.show(job)
@@ -158,7 +158,7 @@ def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, An
 def _add(studio: Studio, job: Job, frames: list[Frame]) -> None:
     job.frames += frames
     try:
-        studio.save(job)
+        studio.store.save(job)
     except AllfocusError as error:
         del job.frames[-len(frames) :]
         raise Refusal(507, studio.told(error)) from error
@@ -166,7 +166,7 @@ def _add(studio: Studio, job: Job, frames: list[Frame]) -> None:
 
 def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[str, Any]:
     """The job with its frames in a new order, each included or not."""
-    with studio.lock:
+    with studio.store.lock:
         job = require_frames(studio, job_id, 0)
         known = {frame.id: frame for frame in job.frames}
         if sorted(frame_id for frame_id, _ in order) != sorted(known):
@@ -174,13 +174,13 @@ def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[
         job.frames = [known[frame_id] for frame_id, _ in order]
         for frame_id, included in order:
             known[frame_id].included = included
-        studio.save(job)
+        studio.store.save(job)
         return studio.show(job)
 
 
 def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
     """The job without a frame, whose file is deleted if it is the job's own."""
-    with studio.lock:
+    with studio.store.lock:
         job = require_frames(studio, job_id, 0)
         frame = job.frame(frame_id)
         if frame is None:
@@ -188,7 +188,7 @@ def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
         if any(stroke.source == f"frame-{frame_id}" for stroke in (*job.strokes, *job.undone)):
             raise Refusal(409, f"strokes were painted from {frame.name}; undo them, or leave the frame out instead")
         job.frames.remove(frame)
-        studio.save(job)
+        studio.store.save(job)
         if frame.path is None:
             studio.frame_path(job, frame).unlink(missing_ok=True)
         (studio.store.folder(job_id) / "thumbnails" / f"{frame_id}.jpg").unlink(missing_ok=True)

@@ -3,10 +3,10 @@
 import contextlib
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+from allfocus.web.named_locks import NamedLocks
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
 from allfocus.web.work_folder import IN_A_LAYER, JOB_ID, RUN_NAME, remove_known
@@ -23,7 +23,7 @@ class LayerCache:
     def __init__(self, limit: int, work: Path) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._making: dict[Path, threading.Lock] = defaultdict(threading.Lock)
+        self._making = NamedLocks()
         self._sizes: dict[Path, int] = {}
         self._used_at: dict[Path, float] = {}
         for folder in work.glob("jobs/*/layers/*/*"):
@@ -52,9 +52,7 @@ class LayerCache:
         Raises:
             Refusal: it is larger than all layers together may be.
         """
-        with self._lock:
-            lock = self._making[folder]
-        with lock:
+        with self._making.of(folder):
             if not (folder / "level0.npy").exists():
                 self._make_room(size)
                 make()

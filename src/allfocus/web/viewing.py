@@ -16,6 +16,7 @@ from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
 from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
+from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
@@ -35,14 +36,12 @@ class Viewer:
 
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
-        self._painting_locks: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._painting_locks = NamedLocks()
         self._profiles: dict[str, bytes | None] = {}
 
     def _painting(self, job_id: str) -> threading.Lock:
         """The lock that is held while the strokes of a job are painted."""
-        with self._lock:
-            return self._painting_locks.setdefault(job_id, threading.Lock())
+        return self._painting_locks.of(job_id)
 
     # --- layers ---
 
@@ -182,7 +181,7 @@ class Viewer:
             _mark(folder, None)
             paint(cast(Samples, layers.open_level(folder, 0, writable=True)), stroke, samples, area)
             layers.refresh_levels(folder, area, white=run.white)
-            with self._studio.lock:
+            with self._studio.store.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
                 answer = {"stroke": vars(stroke), "revision": job.revision, "area": list(area)}
             _mark(folder, job.strokes)
@@ -208,7 +207,7 @@ class Viewer:
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
             self._replay_area(job, run, folder, strokes, area)
-            with self._studio.lock:
+            with self._studio.store.lock:
                 self._commit(job, run, strokes, [*job.undone, stroke] if back else job.undone[:-1])
                 answer = {
                     "revision": job.revision,
@@ -233,7 +232,7 @@ class Viewer:
         job.strokes, job.undone = strokes, undone
         job.revision += 1
         try:
-            self._studio.save(job)
+            self._studio.store.save(job)
         except OutputError:
             job.strokes, job.undone = before
             raise
