@@ -106,6 +106,16 @@ def refuse_edited(own: OwnResults | None, path: Path) -> None:
         raise edited_file(path)
 
 
+def existing_file(path: Path) -> OutputError:
+    """The error for a file that is there and was not to be overwritten."""
+    return OutputError(
+        "exists already",
+        where=path,
+        hint=["choose another name", "{overwrite=on} to replace it"],
+        code="output-exists",
+    )
+
+
 def foreign_file(path: Path) -> OutputError:
     """The error for a file at a place of ours that somebody else made."""
     return OutputError(

@@ -148,7 +148,7 @@ def _decode_with_pillow(picture: "ImageFile", max_pixels: int) -> DecodedPicture
 def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
     notices = []
     if getattr(picture, "n_frames", 1) > 1:
-        notices.append(f"the first of {picture.n_frames} moving pictures taken")  # type: ignore[attr-defined]
+        notices.append(f"the first of {picture.n_frames} moving pictures taken")  # type: ignore[attr-defined]  # only some formats have it
     if picture.mode == "CMYK":
         notices.append("CMYK converted to RGB without a profile: colours are approximate")
         return np.asarray(picture.convert("RGB")), tuple(notices)

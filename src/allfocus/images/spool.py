@@ -48,7 +48,7 @@ class SpooledFrame:
 class SpooledMask(SpooledFrame):
     """Where one frame of a spool has pixels."""
 
-    def __getitem__(self, area: tuple[slice, slice]) -> NDArray[np.bool_]:  # type: ignore[override]
+    def __getitem__(self, area: tuple[slice, slice]) -> NDArray[np.bool_]:  # type: ignore[override]  # a mask gives booleans
         return self.read_levels(area).astype(bool)
 
 
@@ -194,7 +194,7 @@ def to_levels(frame: NDArray[np.float32], kind: np.dtype[Any]) -> NDArray[Any]:
     # One pass of OpenCV's saturating conversion instead of four of numpy; it takes rows of single values.
     rows = np.ascontiguousarray(frame).reshape(frame.shape[0], -1)
     depth = cv2.CV_8U if kind == np.uint8 else cv2.CV_16U
-    levels = cv2.multiply(rows, np.float64(np.iinfo(kind).max), dtype=depth)  # type: ignore[call-overload]
+    levels = cv2.multiply(rows, np.float64(np.iinfo(kind).max), dtype=depth)  # type: ignore[call-overload]  # the stubs of OpenCV know no dtype
     return np.asarray(levels, kind).reshape(frame.shape)
 
 

@@ -342,7 +342,8 @@ def _decode_page(page: Any) -> NDArray[Any]:
         raise InputError(f"its pixels have the axes {page.axes}; only flat pictures can be read")
     if samples.dtype == np.bool_:
         samples = samples.astype(np.uint8)
-    return samples[:, :, None] if samples.ndim == 2 else samples  # type: ignore[no-any-return]
+    shaped: NDArray[Any] = samples[:, :, None] if samples.ndim == 2 else samples
+    return shaped
 
 
 def _without_extra_samples(samples: NDArray[Any], page: Any, colours: int) -> tuple[NDArray[Any], int, tuple[str, ...]]:
@@ -362,7 +363,8 @@ def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:
         raise InputError("its palette is missing; the file is damaged")
     if levels.dtype.kind != "u" or int(levels.max()) >= page.colormap.shape[1]:
         raise InputError(f"it uses colours beyond the {page.colormap.shape[1]} of its palette; the file is damaged")
-    return np.moveaxis(page.colormap, 0, -1)[levels]  # type: ignore[no-any-return]
+    coloured: NDArray[Any] = np.moveaxis(page.colormap, 0, -1)[levels]
+    return coloured
 
 
 def _convert_cmyk(samples: NDArray[Any], page: Any) -> NDArray[Any]:

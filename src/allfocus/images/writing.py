@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
 from allfocus.files.placing import LONGEST_NAME, recover_folder, replace_file
-from allfocus.files.protection import refuse_special
+from allfocus.files.protection import existing_file, refuse_special
 from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
 from allfocus.images.exif import add_history, without_malformed
@@ -217,12 +217,7 @@ def check_output(
     refuse_special(path)
     recover_folder(path.parent)  # a run that was killed may have left files that are none
     if os.path.lexists(path) and not overwrite:
-        raise OutputError(
-            "exists already",
-            where=path,
-            hint=["choose another name", "{overwrite=on} to replace it"],
-            code="output-exists",
-        )
+        raise existing_file(path)
 
 
 def _image_of_array(array: NDArray[Any]) -> Image:

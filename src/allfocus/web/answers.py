@@ -85,7 +85,7 @@ def describe_answers(app: FastAPI) -> None:
         app.openapi_schema = schema
         return schema
 
-    app.openapi = describe  # type: ignore[method-assign]
+    app.openapi = describe  # type: ignore[method-assign]  # as FastAPI's documentation does
 
 
 def _describe(operation: dict[str, Any], key: tuple[str, str]) -> None:

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import threading
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import cv2
 import numpy as np
@@ -152,7 +152,7 @@ class Viewer:
             import tifffile
 
             with tifffile.TiffFile(self._studio.store.folder(job.id) / run.folder / "result.tif") as file:
-                found = file.pages[0].tags.get("InterColorProfile")  # type: ignore[union-attr]
+                found = file.pages[0].tags.get("InterColorProfile")  # type: ignore[union-attr]  # a first page is a page, not a frame of one
                 self._profiles[run.folder] = bytes(found.value) if found is not None else None
         return self._profiles[run.folder]
 
@@ -179,7 +179,8 @@ class Viewer:
             samples = self._open(job, run, source)
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
-            paint(cast(Samples, layers.open_level(folder, 0, writable=True)), stroke, samples, area)
+            painted: Samples = layers.open_level(folder, 0, writable=True)
+            paint(painted, stroke, samples, area)
             layers.refresh_levels(folder, area, white=run.white)
             with self._studio.store.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
@@ -253,13 +254,14 @@ class Viewer:
         return target
 
     def _replay_area(self, job: Job, run: Run, folder: Path, strokes: list[Stroke], area: layers.Area) -> None:
-        original = cast(Samples, layers.open_level(self.layer(job, run, "result"), 0))
-        painted = cast(Samples, layers.open_level(folder, 0, writable=True))
+        original: Samples = layers.open_level(self.layer(job, run, "result"), 0)
+        painted: Samples = layers.open_level(folder, 0, writable=True)
         replay(painted, original, strokes, lambda source: self._open(job, run, source), area)
         layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
-        return cast(Samples, layers.open_level(self.layer(job, run, name), 0))
+        opened: Samples = layers.open_level(self.layer(job, run, name), 0)
+        return opened
 
     # --- downloads ---
 

@@ -36,6 +36,7 @@ from allfocus.batch.planes.work_folder import (
 )
 from allfocus.batch.stack_task import software_key
 from allfocus.errors import AllfocusError, InputError, OutputError
+from allfocus.files.protection import existing_file
 from allfocus.version import __version__
 
 BLOCK_SIDE = 4096
@@ -246,12 +247,7 @@ def _require_free(folder: Path, target: Path, *, overwrite: bool) -> None:
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
     if os.path.lexists(target) and not overwrite:
-        raise OutputError(
-            "exists already",
-            where=target,
-            hint=["choose another name", "{overwrite=on} to replace it"],
-            code="output-exists",
-        )
+        raise existing_file(target)
     same_kind = target.is_dir() and is_zarr(target) if target.suffix == ".zarr" else target.is_file()
     if os.path.lexists(target) and not same_kind:
         kind = "Zarr" if target.suffix == ".zarr" else "file"
