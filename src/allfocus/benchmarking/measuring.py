@@ -17,12 +17,10 @@ from allfocus.benchmarking.tools import Mode
 from allfocus.errors import InputError
 from allfocus.evaluation.provenance import describe_origin
 from allfocus.images.writing import replace_file
+from allfocus.progress import StepProgress
 
 FORMAT_VERSION = 1
 """Of the JSON file; grows when the meaning of a field changes."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name of the stack, how many runs on it are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def run_benchmark(
     quick: bool = False,
     missing: dict[str, str] | None = None,
     versions: dict[str, str] | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> BenchmarkResult:
     """Return what each mode cost on each stack, and write it to a file after every single run.
@@ -129,7 +127,7 @@ def run_benchmark(
         quick: Noted in the result.
         missing: Noted in the result.
         versions: What the programs of the peers say about theirs.
-        progress: See :data:`Progress`.
+        progress: See :data:`StepProgress`.
         notice: Called with a sentence about what goes on.
     """
     origin = describe_origin() | {

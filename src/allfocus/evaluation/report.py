@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from allfocus.evaluation.tables import count_of_pictures, format_interval, forma
 from allfocus.images.writing import replace_file
 from allfocus.metrics.catalogue import all_metrics
 from allfocus.pages.html import build_list, build_page, build_table, escape, read_asset
+from allfocus.progress import StepProgress
 
 if TYPE_CHECKING:
     from allfocus.evaluation.benchmark import EvaluationResult
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 PICTURE_BYTES = 11_000_000
 """Of pictures in a page; scenes that would exceed it are left out, the last of each set first, and counted."""
 
-Progress = Callable[[str, int, int], None]
 Samples = Mapping[str, Mapping[str, Sample]]
 
 
-def write_report(result: "EvaluationResult", samples: Samples, *, progress: Progress | None = None) -> None:
+def write_report(result: "EvaluationResult", samples: Samples, *, progress: StepProgress | None = None) -> None:
     """Write ``report.html`` into the folder of a benchmark.
 
     Args:

@@ -21,12 +21,10 @@ from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, range_of_arrays
 from allfocus.plugins import METHODS_GROUP, load_plugins
+from allfocus.progress import CountProgress
 
 if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
-
-CountProgress = Callable[[int, int], None]
-"""Called with the steps done and the steps in all."""
 
 Frames = Sequence[NDArray[Any]] | ImageStack | FrameSpool
 

@@ -11,11 +11,13 @@ from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError
 from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.files.protection import InputFiles
+from allfocus.fusion.windows import Area
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import ENCODERS, check_output, encode_image
-from allfocus.stack.frames import Window, common_window, estimate_frames, find_readable, place_frame
-from allfocus.stack.notes import RunNotes, StepProgress
+from allfocus.progress import StepProgress
+from allfocus.stack.frames import common_window, estimate_frames, find_readable, place_frame
+from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import AnyPath, Paths
 
 TRANSFORMS_NAME = "transforms.json"
@@ -66,7 +68,7 @@ def align_files(
         skip_bad: Leave out frames that cannot be read or do not belong, instead of stopping.
         overwrite: Replace files that exist. A frame of the stack is never replaced.
         max_pixels: Refuse frames with more pixels than this.
-        progress: Called after each piece of work; see ``StepProgress``.
+        progress: Called after each piece of work with the step, how much of it is done, and how much there is.
         notice: Called with a sentence about each thing that was found.
 
     Raises:
@@ -161,7 +163,7 @@ def _add_aligned(
     index: int,
     target: Path,
     files: StagedFiles,
-    area: Window | None,
+    area: Area | None,
 ) -> None:
     """Write one frame as it lies on the grid; transparent where it does not reach, unless that was cut off."""
     image = reader.read(index)

@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.alignment.transforms import warp_picture
 from allfocus.errors import InputError
+from allfocus.fusion.windows import Area
 from allfocus.images.exif import SOFTWARE, parse_block
 from allfocus.images.filling import fill_from_surroundings
 from allfocus.images.image import Image, shows_something
 from allfocus.images.reading import StackReader, too_few_frames
 from allfocus.stack.notes import RunNotes
-
-Window = tuple[slice, slice]
-"""Rows and columns of a picture."""
 
 STRANGE = "does not seem to belong to the stack"
 BLANK = "is blank: there is nothing in it to align"
@@ -148,7 +146,7 @@ class PlacedFrame(NamedTuple):
     inside: NDArray[np.bool_] | None = None
     """(H, W), where it reaches on the grid; None for everywhere."""
 
-    def cut(self, area: Window | None) -> "PlacedFrame":
+    def cut(self, area: Area | None) -> "PlacedFrame":
         """The part in a window; None takes all of it."""
         if area is None:
             return self
@@ -182,7 +180,7 @@ def place_frame(image: Image, alignment: StackAlignment | None, place: int) -> P
     return PlacedFrame(pixels, inside & shows_something(moved), np.clip(moved, 0, 1), inside)
 
 
-def common_window(alignment: StackAlignment | None, *, crop: bool) -> Window | None:
+def common_window(alignment: StackAlignment | None, *, crop: bool) -> Area | None:
     """The part that all aligned frames show; None where nothing has to be cut off.
 
     Raises:

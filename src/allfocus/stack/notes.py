@@ -4,10 +4,7 @@ import time
 from collections.abc import Callable
 
 from allfocus.errors import AllfocusError
-
-StepProgress = Callable[[str, int, int], None]
-"""Called with the step ("checking", "aligning", "reading", "slabs", "fusing", "writing", "reporting"), how much of
-it is done, and how much there is."""
+from allfocus.progress import StepProgress
 
 
 class Notice(str):

@@ -19,8 +19,9 @@ from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
 from allfocus.images.transfer import Curve
 from allfocus.images.writing import ENCODERS, encode_image
+from allfocus.progress import StepProgress
 from allfocus.stack.frames import PreparedFrames, align_kept, find_readable, spool_depth
-from allfocus.stack.notes import RunNotes, StepProgress
+from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import (
     AnyPath,
     FuseOptions,
@@ -97,7 +98,7 @@ def fuse_files(
         output: The file to write; its ending gives the format. Or all files to write: :class:`FuseOutputs`.
         options: How to fuse: :class:`FuseOptions`.
         names: How messages and the report call each file, instead of by its own name; no folder is shown then.
-        progress: Called after each piece of work; see ``StepProgress``.
+        progress: Called after each piece of work with the step, how much of it is done, and how much there is.
         notice: Called with a sentence about each thing that was found or changed, when it was.
         changes: Single fields of :class:`FuseOptions` and :class:`FuseOutputs`, on top of the above:
             ``fuse_files(paths, "out.tif", method="dsift", depth_map="depth.png")``. ``help(allfocus.FuseOptions)``

@@ -37,13 +37,11 @@ from allfocus.batch.planes.work_folder import (
 from allfocus.batch.stack_task import software_key
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.protection import existing_file
+from allfocus.progress import StepProgress
 from allfocus.version import __version__
 
 BLOCK_SIDE = 4096
 """Pixels a side of what a worker fuses at a time: about 1.5 GB at the peak, whatever the planes measure."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with the step ("surveying", "planning", "fusing", "shrinking 1" ...), blocks done, and blocks in all."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def fuse_planes(
     patience: float = PATIENCE,
     fill_missing: bool = False,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> PlaneFusion:
     """One plane that is sharp wherever one of the planes is, with smaller copies; by the method ips.
 
@@ -100,7 +98,7 @@ def fuse_planes(
         patience: Seconds to wait for a scheduler that is gone.
         fill_missing: Take chunks that an OME-Zarr lacks as empty, which is what Zarr says, instead of as lost.
         overwrite: Replace an OME-Zarr or a TIFF that is there already.
-        progress: Called after each block; see ``Progress``.
+        progress: Called after each block; see ``StepProgress``.
 
     Raises:
         InputError: The planes cannot be used.
@@ -185,7 +183,7 @@ def _write_tiff_once(name: str, labels: TiffLabels, job: PlaneJob, block: Block)
 class _Steps:
     """Runs one step after the other, each on all its blocks, and remembers which blocks are done."""
 
-    def __init__(self, cluster: Cluster, folder: Path, progress: Progress | None) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, progress: StepProgress | None) -> None:
         self._cluster = cluster
         self._folder = folder
         self._progress = progress or (lambda step, done, count: None)
