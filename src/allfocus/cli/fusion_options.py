@@ -45,7 +45,7 @@ def map_options(command: Function) -> Function:
     for kind, name in reversed(KINDS.items()):
         words = describe_outputs()[name].help
         ending = "html" if kind == "report" else "png"
-        help_text = f"{words[0]}{words[1:]}, as NAME_{kind}.{ending} for each stack."
+        help_text = f"{words} (NAME_{kind}.{ending} of each stack)."
         command = click.option(map_flag(kind), f"{kind}_maps", is_flag=True, help=help_text)(command)
     return command
 
