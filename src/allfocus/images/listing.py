@@ -13,9 +13,9 @@ Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
 RAW_SUFFIXES = frozenset(
     {".dng", ".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".rw2", ".orf", ".pef", ".srw", ".x3f"}
 )
-PLAIN_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"})
+PLAIN_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
 """Endings of pictures that every installation reads."""
-SUFFIXES = RAW_SUFFIXES | PLAIN_SUFFIXES | {".heic", ".heif"}
+SUFFIXES = RAW_SUFFIXES | {*PLAIN_SUFFIXES, ".heic", ".heif"}
 """Endings that make a file of a folder a frame. Files named one by one may have any ending."""
 
 

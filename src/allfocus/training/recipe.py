@@ -111,7 +111,7 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         key, separator, value = override.partition("=")
         if not separator:
             raise InputError(
-                "is no key=value; write it for example as optimizer.iterations=1000",
+                "write it as key=value, for example optimizer.iterations=1000",
                 where=f"the change {override}",
                 code="bad-option",
             )

@@ -99,7 +99,7 @@ def test_more_levels_leave_less_of_the_blurred_frame_in_the_base(fuse, pair):
 
 @both
 def test_a_constant_is_the_mean_of_constants(fuse):
-    image, _ = fuse([np.full((33, 47), 0.2, np.float32), np.full((33, 47), 0.6, np.float32)])
+    image, *_ = fuse([np.full((33, 47), 0.2, np.float32), np.full((33, 47), 0.6, np.float32)])
     assert np.allclose(image, 0.4)
 
 
