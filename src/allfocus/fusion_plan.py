@@ -11,10 +11,10 @@ from pathlib import Path
 
 from allfocus.errors import InputError
 from allfocus.fusion.methods import require_method
-from allfocus.images.protection import InputFiles
+from allfocus.images.protection import InputFiles, name_key
 from allfocus.images.reading import MAX_PIXELS, Paths, StackReader, open_stack
 from allfocus.images.transfer import Curve, find_curve
-from allfocus.images.writing import Compression, check_output
+from allfocus.images.writing import Compression, check_output, require_name
 
 AnyPath = str | os.PathLike[str]
 
@@ -218,6 +218,9 @@ def plan_fusion(
         raise InputError(f"{options.method} takes no veils off, so there is no map of them; leave it out or use ips")
     if options.veil_map is not None and not options.unveil:
         raise InputError("a map of veils was asked for, but they are to be left on; leave out --no-unveil or the map")
+    for path in (output, options.decision_map, options.depth_map, options.confidence_map, options.check_map):
+        if path is not None:
+            require_name(Path(path))
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     reader = open_stack(paths, max_pixels=options.max_pixels, on_bad_frame=leave_out)
     plan = FusionPlan(reader, Path(output), options)
@@ -270,9 +273,12 @@ def _readable(reader: StackReader) -> Iterator[int]:
 def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
     """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
     InputFiles(reader.files).refuse(outputs)
-    for place, output in enumerate(outputs):
-        if output.resolve() in [other.resolve() for other in outputs[:place]]:
+    taken: set[str] = set()
+    for output in outputs:
+        name = name_key(str(output.resolve()))
+        if name in taken:
             raise InputError(f"{output}: is named for two outputs; give each a name of its own")
+        taken.add(name)
 
 
 def _check_report(path: Path, *, overwrite: bool) -> None:

@@ -17,7 +17,7 @@ def check_settings(settings: FuseSettings, settle: float) -> None:
 
     maps = settings.depth_maps or settings.confidence_maps or settings.decision_maps
     require_method(settings.method, device=settings.device, prefer=settings.prefer, maps=maps)
-    if settle < 0:
+    if not 0 <= settle < float("inf"):
         raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}")
 
 

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from allfocus.batch.records import FUSED, FrameStates, StackRecord
-from allfocus.errors import OutputError
+from allfocus.errors import InputError, OutputError
+from allfocus.images.files import open_plain, parse_json
 from allfocus.images.placing import recover_folder
 from allfocus.images.protection import FileState, file_state
 from allfocus.images.writing import replace_file
@@ -120,8 +121,9 @@ def _recorded(folder: Path, name: str, record: StackRecord | None) -> OwnFiles:
 
 def _read_receipt(path: Path) -> OwnFiles:
     try:
-        return from_states(json.loads(path.read_bytes())["files"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        with open_plain(path) as file:
+            return from_states(parse_json(file.read())["files"])
+    except (OSError, InputError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return {}
 
 

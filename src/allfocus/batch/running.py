@@ -34,7 +34,7 @@ from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
-from allfocus.images.protection import FileState, InputFiles, OwnResults, replacing_only
+from allfocus.images.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
 from allfocus.images.reading import natural_order
 from allfocus.images.writing import default_ending
 
@@ -163,6 +163,8 @@ def fuse_stacks(
     chosen = replace(chosen, method=absolute_name(chosen.method))
     root, target = Path(folder).absolute(), Path(output).absolute()
     check_settings(chosen, settle)
+    if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
+        raise InputError("patience, and the time after which watching ends, are numbers of seconds, 0 or more")
     if target.resolve() == root.resolve():
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
@@ -237,7 +239,7 @@ class _Batch:
         self.protect(stacks)
         tasks = {stack.name: self._task(stack) for stack in stacks}
         for task in tasks.values():  # results before maps, so that it is the maps that have to give way
-            self._owners.setdefault(task.output.casefold(), task.name)
+            self._owners.setdefault(name_key(task.output), task.name)
         for stack in stacks:
             task = tasks[stack.name]
             states = frame_states(stack.frames, self._root)
@@ -293,7 +295,7 @@ class _Batch:
     def _clash(self, task: StackTask) -> str:
         """Why a file of this stack is already that of another one; empty when none is."""
         for name in (task.output, *task.map_names):
-            owner = self._owners.setdefault(name.casefold(), task.name)
+            owner = self._owners.setdefault(name_key(name), task.name)
             if owner != task.name:
                 return (
                     f"{name}: is a file of the stack {owner} too; rename one of the two stacks, or leave out the maps"

@@ -47,9 +47,9 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     unit = next((name for name in units if text.endswith(name)), "")
     try:
         size = int(float(text.removesuffix(unit)) * units[unit]) if unit else 0
-    except ValueError:
+    except (ValueError, OverflowError):
         size = 0
-    if size < 10**8:
+    if not 10**8 <= size < 10**18:
         raise click.BadParameter(
             f"{value!r} is no size of memory; write it like 3GB (100MB at least)", context, parameter
         )

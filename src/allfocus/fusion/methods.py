@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError, MissingDependencyError
+from allfocus.errors import AllfocusError, InputError, MissingDependencyError
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.tiling import FrameSpool, Mask
 from allfocus.images.transfer import Curve
-from allfocus.images.value_range import UNIT, ValueRange, range_of_arrays
+from allfocus.images.value_range import UNIT, ValueRange, plain_arrays, range_of_arrays
 
 if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
@@ -184,6 +184,8 @@ def find_method(name: str) -> Method:
     Raises:
         InputError: there is none; the message names the nearest.
     """
+    if not isinstance(name, str):
+        raise InputError(f"method = {name!r}; it is a name out of allfocus methods, or that of a network's file")
     if name in METHODS:
         return METHODS[name]
     if name.endswith(NETWORK_ENDING):
@@ -308,7 +310,16 @@ def fuse(
         pictures = fill_invalid(pictures, masks)
     if chosen.selects:
         options |= {"progress": progress, "prefer": prefer, "valid": masks, "curve": curve, "unveil": unveil}
-        image, decision, depth, confidence, veil = function(pictures, **options)
+        try:
+            image, decision, depth, confidence, veil = function(pictures, **options)
+        except (AllfocusError, MemoryError):
+            raise
+        except Exception as error:
+            if not method.endswith(NETWORK_ENDING):
+                raise
+            # Somebody's file: onnxruntime has errors of its own for each thing that it may ask for.
+            why = (str(error) or type(error).__name__).splitlines()[0][:200]
+            raise InputError(f"{method}: cannot be run as a network ({why}); allfocus export writes one") from error
         result = FusionResult(values.from_unit(image, dtype), decision, depth, confidence, veil=veil)
         return _checked(result, image, frames, pictures, masks) if check else result
     whole = cast(list[NDArray[np.float32]], pictures)
@@ -365,7 +376,7 @@ def _prepare(
     if isinstance(frames, FrameSpool):
         everything = (slice(None), slice(None))
         return ([frame[everything] for frame in frames] if whole else frames), UNIT, np.dtype(np.float32)
-    given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
+    given = list(frames.frames) if isinstance(frames, ImageStack) else plain_arrays(frames)
     if not given:
         raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
     if valid is None and isinstance(frames, ImageStack):

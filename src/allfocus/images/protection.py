@@ -6,6 +6,7 @@ the moment in which a file gets its name (:mod:`allfocus.images.placing`).
 
 import os
 import stat
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -103,6 +104,16 @@ def refuse_edited(own: OwnResults | None, path: Path) -> None:
         raise OutputError(f"{path}: exists already and was not made by this batch; move it away, or add --overwrite")
     if file_state(path) not in known:
         raise OutputError(f"{path}: was edited since it was fused; move it away, or add --overwrite to fuse it again")
+
+
+def name_key(name: str) -> str:
+    """What is the same for names that some file systems take for one: A and a, and the two ways to write an accent.
+
+    Example:
+        >>> name_key("\u00c9") == name_key("e\u0301")
+        True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def refuse_special(path: Path) -> None:

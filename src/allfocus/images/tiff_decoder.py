@@ -362,7 +362,13 @@ def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:
         raise InputError("its palette is missing; the file is damaged")
     if levels.dtype.kind != "u" or int(levels.max()) >= page.colormap.shape[1]:
         raise InputError(f"it uses colours beyond the {page.colormap.shape[1]} of its palette; the file is damaged")
-    return np.moveaxis(page.colormap, 0, -1)[levels]  # type: ignore[no-any-return]
+    colours = np.asarray(page.colormap, np.uint16)
+    # Many programs write 8 bits where the format wants 16: as they are, or in the upper byte alone.
+    if colours.max() < 256:
+        colours = colours * np.uint16(257)
+    elif not (colours % 256).any():
+        colours = colours // 256 * np.uint16(257)
+    return np.moveaxis(colours, 0, -1)[levels]  # type: ignore[no-any-return]
 
 
 def _convert_cmyk(samples: NDArray[Any], page: Any) -> NDArray[Any]:

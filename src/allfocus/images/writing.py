@@ -132,8 +132,8 @@ def default_ending(frame: Path) -> str:
 
 
 def _check_options(path: Path, kind: Encoder, quality: int, compression: Compression) -> None:
-    if not 1 <= quality <= 100:
-        raise OutputError(f"quality is 1 to 100; found {quality}")
+    if not isinstance(quality, int) or not 1 <= quality <= 100:
+        raise OutputError(f"quality is a whole number from 1 to 100; found {quality!r}")
     if compression is not None and compression not in kind.compressions:
         known = ", ".join(map(str, kind.compressions)) or "none: use quality"
         raise OutputError(f"{path}: {kind.name} cannot be written with compression {compression}; it knows {known}")
@@ -183,6 +183,7 @@ def check_output(
         compression: Of PNG or TIFF, which the format must know; see :func:`write_image`.
     """
     path = Path(path)
+    require_name(path)
     # os.path instead of Path: it answers "no" where permissions forbid to look, and the folder is checked below.
     if os.path.isdir(path):
         raise OutputError(f"{path}: is a folder; name a file in it")
@@ -204,6 +205,16 @@ def check_output(
         raise OutputError(f"{path}: exists already; choose another name or allow it to be overwritten (--overwrite)")
 
 
+def require_name(path: Path) -> None:
+    """Raise OutputError when no file can be called so: nothing, a root, or a name with a zero byte.
+
+    Example:
+        >>> require_name(Path("a.png"))
+    """
+    if not path.name or "\x00" in str(path):
+        raise OutputError(f"{str(path)!r}: is no name that a file can have; name a file")
+
+
 def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> Samples:
     """The samples a file stores: 0..1 scaled, rounded to the nearest and clipped; 32 keeps floating point as it is.
 
@@ -222,6 +233,10 @@ def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> Samples:
 
 
 def _image_of_array(array: NDArray[Any]) -> Image:
+    if not isinstance(array, np.ndarray):
+        raise OutputError(f"a {type(array).__name__} is no picture; give an Image, or an array of NumPy")
+    if not array.size:
+        raise OutputError(f"an array of shape {array.shape} has no pixels; there is nothing to write")
     kind = array.dtype.newbyteorder("=")  # the large byte may come first
     if kind == np.uint8:
         return Image(array.astype(np.float32) / np.float32(255), bit_depth=8)

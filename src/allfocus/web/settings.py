@@ -137,6 +137,6 @@ def parse_bytes(text: str) -> int:
         (1610612736, 300)
     """
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:I?B)?", text.strip().upper())
-    if found is None or float(found[1]) == 0:
+    if found is None or len(found[1]) > 15 or float(found[1]) == 0:
         raise InputError(f"{text!r} is no size; write it like 500M or 2G")
     return int(float(found[1]) * _UNITS[found[2]])

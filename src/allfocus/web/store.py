@@ -8,6 +8,9 @@ import secrets
 import time
 from pathlib import Path
 
+from allfocus.errors import InputError
+from allfocus.images.files import open_plain, parse_json
+from allfocus.images.placing import recover_folder
 from allfocus.images.writing import replace_file
 from allfocus.web.records import ACTIVE, DONE, FAILED, Job, job_from_json, job_to_json
 from allfocus.web.work_folder import (
@@ -86,14 +89,15 @@ class JobStore:
 
     def _load(self, folder: Path) -> None:
         try:
-            job = job_from_json(json.loads((folder / "job.json").read_bytes()))
+            with open_plain(folder / "job.json") as file:
+                job = job_from_json(parse_json(file.read()))
             if job.id != folder.name or not JOB_ID.fullmatch(job.id):
                 raise ValueError("the id is that of another folder")
             if job.run is not None and not RUN_NAME.fullmatch(job.run.folder):
                 raise ValueError("the run is none of ours")
             if not all(FRAME_ID.fullmatch(frame.id) for frame in job.frames):
                 raise ValueError("a frame is none of ours")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, InputError, ValueError, KeyError, TypeError):
             if not (folder / "job.json").exists() and folder.is_dir() and JOB_ID.fullmatch(folder.name):
                 # Left by a start or a deletion that was cut short: nothing in it can be shown.
                 remove_known(folder, IN_A_JOB)
@@ -108,6 +112,8 @@ class JobStore:
     def _tidy(self, job: Job) -> None:
         """Bring a job that was interrupted into a state that is true."""
         folder = self.folder(job.id)
+        for place in (folder, folder / "thumbnails"):
+            recover_folder(place)
         before = job_to_json(job)
         if job.state in ACTIVE:
             job.state, job.error = FAILED, STOPPED
@@ -136,6 +142,7 @@ def remove_unnamed(folder: Path, job: Job) -> None:
         stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
     stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]
+    stale += [f"thumbnails/{name}" for name in _names_in(folder / "thumbnails") if name.split(".")[0] not in names]
     for below in stale:
         remove_known(folder, IN_A_JOB, below)
     (folder / "frames").mkdir(exist_ok=True)
