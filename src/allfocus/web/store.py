@@ -98,7 +98,7 @@ class JobStore:
             if not all(FRAME_ID.fullmatch(frame.id) for frame in job.frames):
                 raise ValueError("a frame is none of ours")
         except (OSError, InputError, ValueError, KeyError, TypeError):
-            if not (folder / "job.json").exists() and folder.is_dir() and JOB_ID.fullmatch(folder.name):
+            if not os.path.lexists(folder / "job.json") and folder.is_dir() and JOB_ID.fullmatch(folder.name):
                 # Left by a start or a deletion that was cut short: nothing in it can be shown.
                 remove_known(folder, IN_A_JOB)
                 with contextlib.suppress(OSError):
