@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -134,6 +135,34 @@ def test_a_tiff_that_is_not_understood_is_refused(tmp_path, kind):
     tifffile.imwrite(tmp_path / "a.tif", samples, **options)
     with pytest.raises(InputError):
         [read_image(frame.path, page=frame.page) for frame in list_frames([tmp_path / "a.tif"])]
+
+
+PROMISES = {
+    "planes": '<Pixels {size} SizeZ="60000000" SizeC="1" SizeT="1"><TiffData/></Pixels>',
+    "times and channels": '<Pixels {size} SizeZ="400" SizeC="400" SizeT="400"><TiffData/></Pixels>',
+    "planes of a part": '<Pixels {size} SizeZ="1" SizeC="1" SizeT="1"><TiffData PlaneCount="60000000"/></Pixels>',
+    "planes of an old part": '<Pixels {size} SizeZ="1" SizeC="1" SizeT="1"><TiffData NumPlanes="60000000"/></Pixels>',
+    "digits by another name": '<Pixels {size} SizeZ="6&#48;000000" SizeC="1" SizeT="1"><TiffData/></Pixels>',
+    "fewer than none": '<Pixels {size} SizeZ="-60000000" SizeC="1" SizeT="1"><TiffData/></Pixels>',
+    "words": '<Pixels {size} SizeZ="many" SizeC="1" SizeT="1"><TiffData/></Pixels>',
+}
+
+
+@pytest.mark.parametrize("kind", PROMISES)
+def test_a_description_that_promises_millions_of_planes_takes_no_memory(tmp_path, kind):
+    from allfocus.images.reading import list_frames
+
+    pixels = PROMISES[kind].format(size='SizeX="16" SizeY="16" Type="uint8" DimensionOrder="XYZCT"')
+    ome = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image ID="Image:0">{pixels}</Image></OME>'
+    samples = np.zeros((16, 16), np.uint8)
+    tifffile.imwrite(tmp_path / "a.tif", samples, description=f'<?xml version="1.0"?>{ome}', metadata=None)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError):
+            list_frames([tmp_path / "a.tif"])
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 # --- PNG --------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
 MOST_PAGES = 20_000
+MOST_PLANES_SAID = 2_000_000
+"""Planes of all pictures together that a description may speak of: others may lie in other files."""
 
 SMALLEST_OFFSET = 8
 """Where the header of a TIFF file ends."""
@@ -155,6 +158,8 @@ def _require_one_channel(tiff: Any) -> None:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
     if not any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS):
         return
+    if tiff.is_ome:
+        _require_modest_ome(str(tiff.ome_metadata))
     _require_one_series(tiff)
     series = tiff.series[0]
     sizes: dict[str, int] = {}
@@ -174,6 +179,32 @@ def _require_one_channel(tiff: Any) -> None:
         raise InputError(
             f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
             "give all its files one by one, or save it again as an image sequence or BigTIFF"
+        )
+
+
+def _require_modest_ome(description: str) -> None:
+    """Raise InputError for a description of so many planes that the lists tifffile makes of them would fill memory.
+
+    A hundred thousand bytes can promise a thousand million planes, each of which would take room before one is missed.
+    """
+    try:
+        elements = list(ElementTree.fromstring(description.encode()).iter())
+    except ElementTree.ParseError:
+        return  # tifffile finds no planes in it either
+
+    def numbers(element: ElementTree.Element, *names: str) -> list[int]:
+        return [abs(int(element.get(name, "1").strip()[:12] or 1)) for name in names]
+
+    try:
+        pixels = [element for element in elements if element.tag.endswith("Pixels")]
+        parts = [element for element in elements if element.tag.endswith("TiffData")]
+        planes = sum(math.prod(numbers(each, "SizeZ", "SizeC", "SizeT")) for each in pixels)
+        planes += sum(max(numbers(each, "PlaneCount", "NumPlanes")) for each in parts)
+    except ValueError as error:
+        raise InputError("its description (OME) has words in place of numbers; the file is damaged") from error
+    if planes > MOST_PLANES_SAID:
+        raise InputError(
+            f"its description (OME) speaks of {planes} planes, more than {MOST_PLANES_SAID}; the file is damaged"
         )
 
 
