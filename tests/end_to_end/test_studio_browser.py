@@ -955,6 +955,8 @@ def test_a_card_that_is_dragged_while_a_file_arrives_lands_where_it_is_dropped(w
         held[0].continue_()
     settle_cards(page)
     expect(page.locator(".card.dragged")).to_have_count(1)
+    page.mouse.move(second["x"] + second["width"] - 8, second["y"] + second["height"] / 3)
+    expect(page.locator(".card.drop-after")).to_have_count(1)
     page.mouse.up()
     expect(page.locator(".card-name").first).to_have_text("shot_2.tif")
     expect(card).to_have_count(3)
