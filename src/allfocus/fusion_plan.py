@@ -275,7 +275,7 @@ def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
     InputFiles(reader.files).refuse(outputs)
     taken: set[str] = set()
     for output in outputs:
-        name = name_key(str(output.resolve()))
+        name = name_key(os.path.realpath(output))  # unlike Path.resolve, no error for a link that leads to itself
         if name in taken:
             raise InputError(f"{output}: is named for two outputs; give each a name of its own")
         taken.add(name)

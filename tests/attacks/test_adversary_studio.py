@@ -136,7 +136,7 @@ def test_a_sample_for_which_there_is_no_room_leaves_no_files(client, done):
         client.delete(f"/api/jobs/{job}")
 
 
-@pytest.mark.parametrize("last", ["no picture", "too many", "a pipe", "an empty file"])
+@pytest.mark.parametrize("last", ["no picture", "too many", "a pipe", "an empty file", "a loop"])
 def test_a_folder_that_is_refused_in_the_end_leaves_no_pages(client, done, place, last):
     folder = place / "local" / last.replace(" ", "_")
     folder.mkdir()
@@ -146,6 +146,8 @@ def test_a_folder_that_is_refused_in_the_end_leaves_no_pages(client, done, place
         tifffile.imwrite(folder / "b.tif", np.zeros((1001, 4, 4), np.uint8), photometric="minisblack")
     elif last == "a pipe":
         os.mkfifo(folder / "b.png")
+    elif last == "a loop":
+        (folder / "b.png").symlink_to("b.png")
     else:
         (folder / "b.png").write_bytes(b"no picture" if last == "no picture" else b"")
     job = client.post("/api/jobs", json={}).json()["id"]

@@ -165,7 +165,7 @@ def fuse_stacks(
     check_settings(chosen, settle)
     if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
         raise InputError("patience, and the time after which watching ends, are numbers of seconds, 0 or more")
-    if target.resolve() == root.resolve():
+    if os.path.realpath(target) == os.path.realpath(root):
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
     def look() -> list[Stack]:

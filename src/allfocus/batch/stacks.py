@@ -101,8 +101,9 @@ def find_stacks(
 
 def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Iterator[tuple[str, list[Path]]]:
     """Each folder that holds pictures, as the name below the root ("" for the root itself), with its pictures."""
-    hidden = None if skip is None else skip.resolve()
-    real = root.resolve()
+    # Unlike Path.resolve, no error for a link that leads to itself.
+    hidden = None if skip is None else Path(os.path.realpath(skip))
+    real = Path(os.path.realpath(root))
 
     for place, folders, files in os.walk(root, onerror=note):
         here = Path(place)

@@ -116,7 +116,7 @@ def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
         raise Refusal(404, "there is no such folder; check the name")
     studio.job(job_id)
     # Resolved, so that a link inside the folder does not lead out of it.
-    files = [file for file in (path.resolve() for path in list_files(folder)) if is_allowed(file)]
+    files = [file for file in (Path(os.path.realpath(path)) for path in list_files(folder)) if is_allowed(file)]
     require_frames(studio, job_id, len(files))
     frames: list[Frame] = []
     places: list[Path] = []
