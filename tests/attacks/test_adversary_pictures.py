@@ -137,6 +137,14 @@ def test_a_tiff_that_is_not_understood_is_refused(tmp_path, kind):
         [read_image(frame.path, page=frame.page) for frame in list_frames([tmp_path / "a.tif"])]
 
 
+@pytest.mark.parametrize("tag", [254, 255])
+def test_text_in_place_of_a_number_is_told_in_one_line(tmp_path, tag):
+    tifffile.imwrite(tmp_path / "a.tif", GREY8, extratags=[(tag, "s", 0, "one\ntwo\nthree", True)], **BLACK)
+    with pytest.raises(InputError) as told:
+        read_image(tmp_path / "a.tif")
+    assert "\n" not in str(told.value)
+
+
 PROMISES = {
     "planes": '<Pixels {size} SizeZ="60000000" SizeC="1" SizeT="1"><TiffData/></Pixels>',
     "times and channels": '<Pixels {size} SizeZ="400" SizeC="400" SizeT="400"><TiffData/></Pixels>',

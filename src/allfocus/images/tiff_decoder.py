@@ -226,7 +226,12 @@ def _require_numbers(page: Any) -> None:
     """Raise InputError when an entry that is one number has become a list of them, as damage can make it."""
     for name in ("imagewidth", "imagelength", "imagedepth", "samplesperpixel", "bitspersample", "compression"):
         if not isinstance(getattr(page, name), int):
-            raise InputError(f"its entry {name} is {str(getattr(page, name))[:40]}; the file is damaged")
+            raise InputError(f"its entry {name} is {_shown(getattr(page, name))}; the file is damaged")
+
+
+def _shown(value: object) -> str:
+    """The value of an entry, which may be any text, for a message of one line."""
+    return " ".join(str(value).split())[:40]
 
 
 def _require_known(page: Any) -> None:
@@ -234,7 +239,7 @@ def _require_known(page: Any) -> None:
     for tag, name, known in KNOWN_VALUES:
         value = page.tags.valueof(tag)
         if value is not None and value not in known:
-            raise InputError(f"its entry {name} is {str(value)[:40]}, which means nothing; the file is damaged")
+            raise InputError(f"its entry {name} is {_shown(value)}, which means nothing; the file is damaged")
     if page.compression not in PREDICTABLE and page.predictor not in (None, 1):
         raise InputError("its entry Predictor stands beside a compression that has none; the file is damaged")
 
