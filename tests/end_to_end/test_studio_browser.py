@@ -919,9 +919,10 @@ def test_the_order_of_the_user_outlasts_that_of_the_uploads(watched, studio, fra
 
     page.route("**/frames", hold_first_order)
     page.on("requestfinished", lambda request: answered.append(request) if request.method == "PUT" else None)
-    page.goto(studio.address)
+    page.goto(f"{studio.address}/#/stack/{studio.make_job(frame_paths[:2], 'both orders')}")
+    expect(page.locator(".card[data-frame]")).to_have_count(2)
     with page.expect_request(lambda request: request.method == "PUT"):  # in the order of their names
-        drop(page, frame_paths[:3])
+        drop(page, frame_paths[2:3])
     card = page.locator(".card[data-frame]")
     expect(card).to_have_count(3)
     card.nth(0).locator(".card-picture").focus()

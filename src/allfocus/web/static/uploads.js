@@ -135,13 +135,14 @@ async function sendAll(id, uploads) {
 async function putInOrder(id, before) {
   // Only the server knows all frames: a file with several pictures gives several, and the stack may be left meanwhile.
   const arranged = arrangements.count;
-  const { frames } = await api.readJob(id);
-  if (arrangements.count !== arranged) return;
-  const kept = frames.filter((frame) => before.has(frame.id));
-  const added = frames.filter((frame) => !before.has(frame.id)).sort(byName);
-  const isNatural = kept.every((frame, place) => place === 0 || byName(kept[place - 1], frame) <= 0);
-  const order = isNatural ? [...kept, ...added].sort(byName) : [...kept, ...added];
-  const job = await inTurn(() => (arrangements.count === arranged ? api.orderFrames(id, order) : null));
+  const job = await inTurn(async () => {
+    const { frames } = await api.readJob(id);
+    if (arrangements.count !== arranged) return null;
+    const kept = frames.filter((frame) => before.has(frame.id));
+    const added = frames.filter((frame) => !before.has(frame.id)).sort(byName);
+    const isNatural = kept.every((frame, place) => place === 0 || byName(kept[place - 1], frame) <= 0);
+    return api.orderFrames(id, isNatural ? [...kept, ...added].sort(byName) : [...kept, ...added]);
+  });
   if (job && state.job?.id === id && arrangements.count === arranged) setJob(job);
 }
 
