@@ -17,7 +17,7 @@ def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -
     from allfocus.stack.plan import check_method
 
     check_method(options, FuseOutputs.beside(Path("result.png"), "result", kinds))
-    if settle < 0:
+    if not 0 <= settle < float("inf"):
         raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}", code="bad-option")
 
 

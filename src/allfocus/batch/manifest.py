@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any
 
 from allfocus.errors import InputError, OutputError
 from allfocus.files.locking import lock
-from allfocus.files.opening import open_plain
+from allfocus.files.opening import open_plain, open_to_append, parse_json
 from allfocus.files.protection import FileState
 from allfocus.images.writing import replace_file
 
@@ -76,6 +77,18 @@ class StackRecord:
     unchanged: bool = False
     """Whether this run found it done already; not stored."""
 
+    def require_plain(self) -> None:
+        """Raise ValueError when a field is not of its type, or a name leads out of the output folder."""
+        texts = (self.stack, self.status, self.output, self.settings_key, self.input_key, self.worker, self.error)
+        if not all(isinstance(text, str) for text in (*texts, *self.notices)):
+            raise ValueError("a field is no text")
+        numbers = (self.width, self.height, self.left_out, self.seconds, self.processor_seconds, self.lost_percent or 0)
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            raise ValueError("a field is no number")
+        for name in (self.output, *self.maps, *(file for file, *_ in self.files)):
+            if "\x00" in name or os.path.isabs(name) or ".." in Path(name).parts:
+                raise ValueError("a file is not below the output folder")
+
     def to_line(self) -> bytes:
         """The record as one line of JSON."""
         content = dataclasses.asdict(self)
@@ -93,9 +106,9 @@ def parse_record(line: bytes) -> StackRecord | None:
         (True, None)
     """
     try:
-        content = json.loads(line)
+        content = parse_json(line)
         state = content.pop("output_state")
-        return StackRecord(
+        record = StackRecord(
             **{
                 **content,
                 "inputs": tuple((str(name), int(size), int(time)) for name, size, time in content["inputs"]),
@@ -105,8 +118,10 @@ def parse_record(line: bytes) -> StackRecord | None:
                 "files": tuple((str(name), int(size), int(time)) for name, size, time in content.get("files", ())),
             }
         )
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+        record.require_plain()
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
         return None
+    return record
 
 
 class Manifest:
@@ -128,7 +143,7 @@ class Manifest:
             OutputError: The folder cannot be written, or another run is writing there.
         """
         try:
-            self._file = _open_to_append(self.path)
+            self._file = open_to_append(self.path)
         except OSError as error:
             raise OutputError(f"{self.path}: cannot be written ({error.strerror}); choose another folder") from error
         try:
@@ -170,7 +185,7 @@ class Manifest:
         lines = [record.to_line() for record in self.records.values()]
         lines += [_page_line(name, state) for name, states in self.pages.items() for state in states]
         replace_file(self.path, b"".join(lines), overwrite=True)
-        old, self._file = self._file, _open_to_append(self.path)
+        old, self._file = self._file, open_to_append(self.path)
         take_lock(self._file, self.path.parent)
         old.close()
 
@@ -186,18 +201,21 @@ def _page_line(name: str, state: FileState) -> bytes:
 
 def _parse_page(line: bytes) -> tuple[str, FileState] | None:
     try:
-        content = json.loads(line)
+        content = parse_json(line)
         size, changed = content["state"]
         return str(content["page"]), (int(size), int(changed))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
 
 
 def _read_lines(path: Path) -> tuple[dict[str, StackRecord], dict[str, list[FileState]], int]:
     try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return {}, {}, 0
+        with open_plain(path) as file:
+            lines = file.read().splitlines()
+    except InputError as error:
+        if not os.path.lexists(path):
+            return {}, {}, 0
+        raise OutputError(error.message, where=error.where, hint=error.hints, code=error.code) from error
     except OSError as error:
         raise OutputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
     records = [record for record in map(parse_record, lines) if record is not None]
@@ -208,11 +226,6 @@ def _read_lines(path: Path) -> tuple[dict[str, StackRecord], dict[str, list[File
     if any(lines) and not records and not pages and not torn:
         raise OutputError(f"{path}: exists and was not made by a batch; choose another folder")
     return {record.stack: record for record in records}, pages, len(lines)
-
-
-def _open_to_append(path: Path) -> io.FileIO:
-    """Unbuffered: a batch of lines is one write, and a full disk is found out there and not once more on closing."""
-    return path.open("ab", buffering=0)
 
 
 def _ends_with_newline(path: Path) -> bool:

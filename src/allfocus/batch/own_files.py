@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from allfocus.batch.manifest import FUSED, FrameStates, StackRecord
-from allfocus.errors import OutputError
+from allfocus.errors import InputError, OutputError
+from allfocus.files.opening import open_plain, parse_json
 from allfocus.files.placing import recover_folder
 from allfocus.files.protection import FileState, edited_file, file_state, foreign_file
 from allfocus.images.writing import replace_file
@@ -121,8 +122,9 @@ def _recorded(folder: Path, name: str, record: StackRecord | None) -> OwnFiles:
 
 def _read_receipt(path: Path) -> OwnFiles:
     try:
-        return from_states(json.loads(path.read_bytes())["files"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        with open_plain(path) as file:
+            return from_states(parse_json(file.read())["files"])
+    except (OSError, InputError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return {}
 
 

@@ -34,7 +34,7 @@ from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
-from allfocus.files.protection import FileState, InputFiles, OwnResults, replacing_only
+from allfocus.files.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
 from allfocus.images.reading import natural_order
 from allfocus.images.writing import default_ending
 from allfocus.stack.options import FuseOptions
@@ -166,7 +166,11 @@ def fuse_stacks(
     chosen = replace(chosen, method=absolute_name(chosen.method))
     root, target = Path(folder).absolute(), Path(output).absolute()
     check_options(chosen, maps, settle)
-    if target.resolve() == root.resolve():
+    if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
+        raise InputError(
+            "patience, and the time after which watching ends, are numbers of seconds, 0 or more", code="bad-option"
+        )
+    if os.path.realpath(target) == os.path.realpath(root):
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
     def look() -> list[Stack]:
@@ -245,7 +249,7 @@ class _BatchRun:
         self.protect(stacks)
         tasks = {stack.name: self._task(stack) for stack in stacks}
         for task in tasks.values():  # results before maps, so that it is the maps that have to give way
-            self._owners.setdefault(task.output.casefold(), task.name)
+            self._owners.setdefault(name_key(task.output), task.name)
         for stack in stacks:
             task = tasks[stack.name]
             states = frame_states(stack.frames, self._root)
@@ -302,7 +306,7 @@ class _BatchRun:
     def _clash(self, task: StackTask) -> str:
         """Why a file of this stack is already that of another one; empty when none is."""
         for name in (task.output, *task.map_names):
-            owner = self._owners.setdefault(name.casefold(), task.name)
+            owner = self._owners.setdefault(name_key(name), task.name)
             if owner != task.name:
                 return (
                     f"{name}: is a file of the stack {owner} too; rename one of the two stacks, or leave out the maps"

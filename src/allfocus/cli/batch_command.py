@@ -44,6 +44,7 @@ ROWS = 8
 
 LEAST_MEMORY = 10**8
 """Bytes that a worker needs to begin at all."""
+MOST_MEMORY = 10**18
 
 
 def parse_memory(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -53,6 +54,8 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     size = parse_bytes(value)
     if size < LEAST_MEMORY:
         raise click.BadParameter(f"{value!r} is too little memory for a worker; give 100MB or more", context, parameter)
+    if size >= MOST_MEMORY:
+        raise click.BadParameter(f"{value!r} is more memory than a machine can have; give less", context, parameter)
     return size
 
 

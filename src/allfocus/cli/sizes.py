@@ -20,7 +20,7 @@ def parse_bytes(text: str) -> int:
         (1610612736, 3000000000, 300)
     """
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(IB|B)?", text.strip().upper())
-    if found is None or float(found[1]) == 0:
+    if found is None or len(found[1]) > 15 or float(found[1]) == 0:
         raise InputError(f"{text!r} is no size; write it like 500M or 2G", code="bad-option")
     thousand = 1000 if found[3] == "B" else 1024
     return int(float(found[1]) * thousand ** _POWERS[found[2]])

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from allfocus.files.locking import lock
+from allfocus.files.opening import parse_json
 
 State = tuple[int, int, int, int]
 """Device, number on it, size and time of change of a file, by which it is known again under any name."""
@@ -235,7 +236,7 @@ def _open_left_behind(path: Path) -> tuple[int, _Content] | None:
             free = time.time() - status.st_mtime > PATIENCE_WITHOUT_LOCKS
         if own and free and stat.S_ISREG(status.st_mode) and _is(path, descriptor) and status.st_size < LARGEST_JOURNAL:
             return descriptor, _parse(path.parent, os.read(descriptor, LARGEST_JOURNAL))
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         pass  # no journal of ours
     except BaseException:
         os.close(descriptor)
@@ -269,7 +270,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
     """The lines that are whole; what follows a torn one was not written any more."""
     for line in data.split(b"\n")[:-1]:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError:
             return
         if not isinstance(record, dict):

@@ -6,6 +6,7 @@ the moment in which a file gets its name (:mod:`allfocus.files.placing`).
 
 import os
 import stat
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -134,6 +135,16 @@ def edited_file(path: Path) -> OutputError:
         hint=["move it away", "{overwrite=on} to fuse it again"],
         code="output-exists",
     )
+
+
+def name_key(name: str) -> str:
+    """What is the same for names that some file systems take for one: A and a, and the two ways to write an accent.
+
+    Example:
+        >>> name_key("\u00c9") == name_key("e\u0301")
+        True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def refuse_special(path: Path) -> None:

@@ -1,10 +1,11 @@
 """The table of fusion methods, and `fuse`, which runs one of them on frames in memory."""
 
+import contextlib
 import difflib
 import importlib
 import importlib.resources
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError, MissingDependencyError
+from allfocus.errors import AllfocusError, InputError, MissingDependencyError
 from allfocus.fusion.maps import FusedMaps, as_maps
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
-from allfocus.images.value_range import UNIT, ValueRange, range_of_arrays
+from allfocus.images.value_range import UNIT, ValueRange, plain_arrays, range_of_arrays
 from allfocus.plugins import METHODS_GROUP, load_plugins
 from allfocus.progress import CountProgress
 
@@ -269,6 +270,11 @@ def find_method(name: str) -> Method:
     Raises:
         InputError: there is none; the message names the nearest.
     """
+    if not isinstance(name, str):
+        raise InputError(
+            f"method = {name!r}; it is a name out of allfocus methods, or that of a network's file",
+            code="unknown-method",
+        )
     known = all_methods()
     if name in known:
         return known[name]
@@ -429,12 +435,31 @@ def fuse(
         "progress": (abilities.streams, progress),
     }
     options = {name: value for name, (taken, value) in offered.items() if taken}
-    maps = _complete(as_maps(function(pictures, **chosen.options, **options)), pictures, masks)
+    with _telling_of_network(chosen):
+        made = function(pictures, **chosen.options, **options)
+    maps = _complete(as_maps(made), pictures, masks)
     if progress is not None and not abilities.streams:
         progress(1, 1)
     image = values.from_unit(maps.image, dtype)
     result = FusionResult(image, maps.decision, maps.depth, maps.confidence, veil=maps.veil)
     return _checked(result, maps.image, frames, pictures, masks) if check else result
+
+
+@contextlib.contextmanager
+def _telling_of_network(method: Method) -> Iterator[None]:
+    """Make an InputError of whatever the runtime of networks says about somebody's file."""
+    try:
+        yield
+    except (AllfocusError, MemoryError):
+        raise
+    except Exception as error:
+        if not method.name.endswith(NETWORK_ENDING):
+            raise
+        # onnxruntime has errors of its own for each thing that a file may ask for.
+        why = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise InputError(
+            f"cannot be run as a network ({why}); allfocus export writes one", where=method.name
+        ) from error
 
 
 def _require_count(method: Method, count: int) -> None:
@@ -504,7 +529,7 @@ def _prepare(
     if isinstance(frames, FrameSpool):
         everything = (slice(None), slice(None))
         return ([frame[everything] for frame in frames] if whole else frames), UNIT, np.dtype(np.float32)
-    given = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
+    given = list(frames.frames) if isinstance(frames, ImageStack) else plain_arrays(frames)
     if not given:
         raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
     if valid is None and isinstance(frames, ImageStack):

@@ -93,7 +93,7 @@ def require_pixels(width: int, height: int, max_pixels: int) -> None:
     """Raise InputError when a header promises no pixels, or more than the limit."""
     if width < 1 or height < 1:
         raise InputError(f"the header says {width}x{height}: there are no pixels", code="damaged-picture")
-    if width * height > max_pixels:
+    if not width * height <= max_pixels:  # nor if the limit is no number
         raise InputError(
             f"the header says {width}x{height}, more than the limit of {max_pixels} pixels",
             hint=["use a smaller picture", "{max_pixels} higher if you trust the file"],

@@ -47,7 +47,9 @@ def natural_order(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
         ['a9', 'a9b', 'a10', 'B1']
     """
     parts = re.split(r"([0-9]+)", name.casefold())
-    key = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
+    # Numbers by their length and then by their digits: Python makes no numbers of thousands of digits.
+    numbers = ((part.isdecimal(), part.lstrip("0") if part.isdecimal() else part) for part in parts if part)
+    key = tuple((0, len(part), part) if is_number else (1, 0, part) for is_number, part in numbers)
     return key, name  # the name itself decides between "a1" and "a01"
 
 

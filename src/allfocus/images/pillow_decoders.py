@@ -154,6 +154,9 @@ def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
         return np.asarray(picture.convert("RGB")), tuple(notices)
     if picture.mode in ("P", "PA"):
         notices.append("palette expanded to RGB")
+        colours = len(picture.palette.palette) // len(picture.palette.mode) if picture.palette is not None else 0
+        if picture.mode == "P" and int(np.asarray(picture).max()) >= colours:
+            raise InputError(f"it uses colours beyond the {colours} of its palette; the file is damaged")
         return np.asarray(picture.convert("RGBA" if "transparency" in picture.info else "RGB")), tuple(notices)
     return np.asarray(picture.convert("L") if picture.mode == "1" else picture), tuple(notices)
 

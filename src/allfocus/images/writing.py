@@ -134,8 +134,8 @@ def default_ending(frame: Path) -> str:
 
 
 def _check_options(path: Path, kind: Encoder, quality: int, compression: Compression) -> None:
-    if not 1 <= quality <= 100:
-        raise OutputError(f"quality is 1 to 100; found {quality}")
+    if not isinstance(quality, int) or not 1 <= quality <= 100:
+        raise OutputError(f"quality is a whole number from 1 to 100; found {quality!r}")
     if compression is not None and compression not in kind.compressions:
         known = ", ".join(map(str, kind.compressions)) or "none: use quality"
         raise OutputError(
@@ -195,6 +195,7 @@ def check_output(
         compression: Of PNG or TIFF, which the format must know; see :func:`write_image`.
     """
     path = Path(path)
+    require_name(path)
     # os.path instead of Path: it answers "no" where permissions forbid to look, and the folder is checked below.
     if os.path.isdir(path):
         raise OutputError("is a folder; name a file in it", where=path)
@@ -220,7 +221,21 @@ def check_output(
         raise existing_file(path)
 
 
+def require_name(path: Path) -> None:
+    """Raise OutputError when no file can be called so: nothing, a root, or a name with a zero byte.
+
+    Example:
+        >>> require_name(Path("a.png"))
+    """
+    if not path.name or "\x00" in str(path):
+        raise OutputError("is no name that a file can have; name a file", where=repr(str(path)))
+
+
 def _image_of_array(array: NDArray[Any]) -> Image:
+    if not isinstance(array, np.ndarray):
+        raise OutputError(f"a {type(array).__name__} is no picture; give an Image, or an array of NumPy")
+    if not array.size:
+        raise OutputError(f"an array of shape {array.shape} has no pixels; there is nothing to write")
     kind = array.dtype.newbyteorder("=")  # the large byte may come first
     if kind in (np.uint8, np.uint16):
         return Image(from_integers(array), bit_depth=8 * kind.itemsize)

@@ -142,7 +142,8 @@ class FuseOptions:
                 raise InputError(
                     f"{name} = {value!r}; it is one of {', '.join(map(str, about.choices))}", code="bad-option"
                 )
-            if (least is not None and value < least) or (most is not None and value > most):
+            # Asked for what is right, so that what is no number is refused too.
+            if not ((least is None or value >= least) and (most is None or value <= most)):
                 raise InputError(f"{name} is {least} to {most}; found {value}", code="bad-option")
 
     def settings(self) -> dict[str, object]:

@@ -3,17 +3,18 @@
 The same plan serves the run and its rehearsal (``allfocus fuse --dry-run``), so both refuse the same things.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from allfocus.errors import InputError
-from allfocus.files.protection import InputFiles
+from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.methods import Method, require_method
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.transfer import Curve, find_curve
-from allfocus.images.writing import check_output
-from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
+from allfocus.images.writing import check_output, require_name
+from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,9 @@ def plan_stack(
         InputError: the frames, the method or the options cannot be used.
         OutputError: a file cannot be written.
     """
+    for path in (outputs.picture, *(getattr(outputs, name) for name in MAPS)):
+        if path is not None:
+            require_name(Path(path))  # before names are made from it, like that of a preview
     method = check_method(options, outputs)
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     reader = open_stack(
@@ -229,9 +233,12 @@ def _readable(reader: StackReader) -> Iterator[int]:
 def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
     """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
     InputFiles(reader.files).refuse(outputs)
-    for place, output in enumerate(outputs):
-        if output.resolve() in [other.resolve() for other in outputs[:place]]:
+    taken: set[str] = set()
+    for output in outputs:
+        name = name_key(os.path.realpath(output))  # unlike Path.resolve, no error for a link that leads to itself
+        if name in taken:
             raise InputError("is named for two outputs; give each a name of its own", where=output)
+        taken.add(name)
 
 
 def _check_report(path: Path, *, overwrite: bool) -> None:

@@ -81,7 +81,6 @@ def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, 
         name: What the client calls it.
     """
     name = clean_name(name, "frame")
-    folder = studio.store.folder(job_id)
     most = studio.settings.frames - len(studio.job(job_id).frames)
     with splitting_folder(studio) as pages:
         found = inspect(studio, part, name, pages, most=most)
@@ -90,12 +89,9 @@ def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, 
             job = require_frames(studio, job_id, len(found))
             if len(found) > 1:
                 studio.require_room(sum(size_of(file) for file in files))
-            frames = []
-            for page, (item, file) in enumerate(zip(found, files, strict=True), start=1):
-                frame = _describe(name, page, len(found), file, item)
-                os.replace(file, folder / "frames" / frame.id)
-                frames.append(frame)
-            _add(studio, job, frames)
+            numbered = enumerate(zip(found, files, strict=True), start=1)
+            frames = [_describe(name, page, len(found), file, item) for page, (item, file) in numbered]
+            _add(studio, job, frames, files)
             shown_frames = {frame["id"]: frame for frame in studio.show(job)["frames"]}
     return {**shown_frames[frames[0].id], "pages": len(frames)}
 
@@ -119,25 +115,25 @@ def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
         raise Refusal(404, "there is no such folder; check the name")
     studio.job(job_id)
     # Resolved, so that a link inside the folder does not lead out of it.
-    files = [file for file in (path.resolve() for path in list_files(folder)) if is_allowed(file)]
+    files = [file for file in (Path(os.path.realpath(path)) for path in list_files(folder)) if is_allowed(file)]
     require_frames(studio, job_id, len(files))
     frames: list[Frame] = []
-    for file in files:
-        most = studio.settings.frames - len(frames)
-        with splitting_folder(studio) as pages:
-            found = inspect(studio, file, file.name, pages, most=most)
+    places: list[Path] = []
+    # The pages of all files wait until the last one was looked at: if that is none, nothing of them may be left.
+    with splitting_folder(studio) as pages:
+        for file in files:
+            name = clean_name(file.name, "frame")
+            found = inspect(studio, file, name, pages, most=studio.settings.frames - len(frames))
             for page, item in enumerate(found, start=1):
                 own = Path(item.pop("file"))
-                frame = _describe(file.name, page, len(found), own, item)
-                if own == file:
-                    frame.path = str(own)
-                else:  # a page of a file with several became a file of the job
-                    os.replace(own, studio.store.folder(job_id) / "frames" / frame.id)
+                frame = _describe(name, page, len(found), own, item)
+                frame.path = str(own) if own == file else None
                 frames.append(frame)
-    with studio.store.lock:
-        job = require_frames(studio, job_id, len(frames))
-        _add(studio, job, frames)
-        return studio.show(job)
+                places.append(own)
+        with studio.store.lock:
+            job = require_frames(studio, job_id, len(frames))
+            _add(studio, job, frames, places)
+            return studio.show(job)
 
 
 def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, Any]) -> Frame:
@@ -155,13 +151,24 @@ def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, An
     return Frame(secrets.token_hex(6), shown, bytes=size, file=origin, page=page, pages=pages, **values)
 
 
-def _add(studio: Studio, job: Job, frames: list[Frame]) -> None:
-    job.frames += frames
+def _add(studio: Studio, job: Job, frames: list[Frame], files: list[Path]) -> None:
+    """Move the files of new frames into the job, and note them there; if that fails, neither happens."""
+    before = list(job.frames)
+    targets = [studio.frame_path(job, frame) for frame in frames]
     try:
+        for frame, file, target in zip(frames, files, targets, strict=True):
+            if frame.path is None:
+                os.replace(file, target)
+        job.frames = [*before, *frames]
         studio.store.save(job)
-    except AllfocusError as error:
-        del job.frames[-len(frames) :]
-        raise Refusal(507, studio.told(error)) from error
+    except BaseException as error:
+        job.frames = before
+        for frame, target in zip(frames, targets, strict=True):
+            if frame.path is None:
+                target.unlink(missing_ok=True)
+        if isinstance(error, AllfocusError):
+            raise Refusal(507, studio.told(error)) from error
+        raise
 
 
 def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[str, Any]:
@@ -200,13 +207,14 @@ def add_sample(studio: Studio, scene: str) -> dict[str, Any]:
     if scene not in SCENES:
         raise Refusal(400, f"there is no such scene; there are {', '.join(SCENES)}")
     studio.require_room(SAMPLE_BYTES)
-    try:
-        files = studio.pictures.run("render_sample", {"scene": scene, "folder": str(studio.store.temporary)})
-    except TaskError as error:
-        raise Refusal(507, f"the scene could not be rendered: {studio.told(error.error)}") from error
-    job_id = studio.create(f"sample {scene}")["id"]
-    for number, file in enumerate(files, start=1):
-        add_upload(studio, job_id, Path(file), f"{scene}_{number}.tif")
+    with splitting_folder(studio) as folder:
+        try:
+            files = studio.pictures.run("render_sample", {"scene": scene, "folder": str(folder)})
+        except TaskError as error:
+            raise Refusal(507, f"the scene could not be rendered: {studio.told(error.error)}") from error
+        job_id = studio.create(f"sample {scene}")["id"]
+        for number, file in enumerate(files, start=1):
+            add_upload(studio, job_id, Path(file), f"{scene}_{number}.tif")
     return studio.show(studio.job(job_id))
 
 

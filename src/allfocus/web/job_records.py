@@ -1,11 +1,14 @@
 """What is known of a job: frames, options, state, result and strokes; as kept on disk and as shown to clients."""
 
+import json
 import math
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
@@ -15,6 +18,7 @@ LONGEST_NAME = 120
 
 NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
 ACTIVE = (QUEUED, RUNNING)
+STATES = (NEW, *ACTIVE, DONE, FAILED, CANCELLED)
 
 
 @dataclass
@@ -150,14 +154,17 @@ def job_from_json(content: dict[str, Any]) -> Job:
     Raises:
         KeyError, TypeError, ValueError: it is not such a description.
     """
-    known = {item.name for item in fields(Job)}
-    job = Job(**{key: value for key, value in content.items() if key in known})
-    job.frames = [Frame(**item) for item in content["frames"]]
-    job.options = options_from_json(content["options"]) if content["options"] else None
-    job.run = Run(**content["run"]) if content["run"] else None
-    job.alternatives = [Alternative(**item) for item in content["alternatives"]]
-    job.strokes = [Stroke(**item) for item in content["strokes"]]
-    job.undone = [Stroke(**item) for item in content["undone"]]
+    # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
+    job = TypeAdapter(Job).validate_python(content)
+    states = [job.state, *(item.state for item in job.alternatives)]
+    if not all(state in STATES for state in states):
+        raise ValueError(f"no job is {' or '.join(states)}")
+    sizes = [(frame.width, frame.height) for frame in job.frames] + (
+        [(job.run.width, job.run.height)] if job.run else []
+    )
+    if any(min(size) < 1 for size in sizes):
+        raise ValueError("a picture has no size")
+    json.dumps(asdict(job), allow_nan=False)
     return job
 
 

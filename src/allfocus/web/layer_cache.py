@@ -6,6 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+from allfocus.files.placing import recover_folder
+from allfocus.web.layers import level_count
 from allfocus.web.named_locks import NamedLocks
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
@@ -30,9 +34,10 @@ class LayerCache:
             job = folder.parents[2]
             if not JOB_ID.fullmatch(job.name) or not RUN_NAME.fullmatch(folder.parent.name):
                 continue
-            if folder.name.endswith(".part"):
+            recover_folder(folder)
+            if folder.name.endswith(".part") or not _is_whole(folder):
                 _remove(folder)
-            elif (folder / "level0.npy").is_file():
+            else:
                 self._note(folder)
 
     @property
@@ -102,6 +107,20 @@ class LayerCache:
     def _drop(self, folder: Path) -> None:
         self._sizes.pop(folder, None)
         self._used_at.pop(folder, None)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether all levels of a layer are there: a server may have been killed while it deleted one."""
+    try:
+        # Mapped, so that only the headers are read, and a file that is too short is found out.
+        levels = [np.load(folder / "level0.npy", mmap_mode="r")]
+        height, width = levels[0].shape[:2]
+        levels += [
+            np.load(folder / f"level{level}.npy", mmap_mode="r") for level in range(1, level_count(width, height))
+        ]
+    except (OSError, ValueError, EOFError):
+        return False
+    return True
 
 
 def _remove(folder: Path) -> None:

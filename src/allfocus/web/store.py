@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import OutputError
+from allfocus.errors import InputError, OutputError
+from allfocus.files.opening import open_plain, parse_json
+from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
 from allfocus.stack.options import FuseOptions
 from allfocus.web.job_records import ACTIVE, DONE, FAILED, QUEUED, RUNNING, Job, job_from_json, job_to_json
@@ -159,15 +161,16 @@ class JobStore:
 
     def _load(self, folder: Path) -> None:
         try:
-            job = job_from_json(json.loads((folder / "job.json").read_bytes()))
+            with open_plain(folder / "job.json") as file:
+                job = job_from_json(parse_json(file.read()))
             if job.id != folder.name or not JOB_ID.fullmatch(job.id):
                 raise ValueError("the id is that of another folder")
             if job.run is not None and not RUN_NAME.fullmatch(job.run.folder):
                 raise ValueError("the run is none of ours")
             if not all(FRAME_ID.fullmatch(frame.id) for frame in job.frames):
                 raise ValueError("a frame is none of ours")
-        except (OSError, ValueError, KeyError, TypeError):
-            if not (folder / "job.json").exists() and folder.is_dir() and JOB_ID.fullmatch(folder.name):
+        except (OSError, InputError, ValueError, KeyError, TypeError):
+            if not os.path.lexists(folder / "job.json") and folder.is_dir() and JOB_ID.fullmatch(folder.name):
                 # Left by a start or a deletion that was cut short: nothing in it can be shown.
                 remove_known(folder, IN_A_JOB)
                 with contextlib.suppress(OSError):
@@ -181,6 +184,8 @@ class JobStore:
     def _tidy(self, job: Job) -> None:
         """Bring a job that was interrupted into a state that is true."""
         folder = self.folder(job.id)
+        for place in (folder, folder / "thumbnails"):
+            recover_folder(place)
         before = job_to_json(job)
         if job.state in ACTIVE:
             job.state, job.error = FAILED, STOPPED
@@ -209,6 +214,7 @@ def remove_unnamed(folder: Path, job: Job) -> None:
         stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
     stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]
+    stale += [f"thumbnails/{name}" for name in _names_in(folder / "thumbnails") if name.split(".")[0] not in names]
     for below in stale:
         remove_known(folder, IN_A_JOB, below)
     (folder / "frames").mkdir(exist_ok=True)

@@ -9,6 +9,8 @@ from typing import IO
 
 from allfocus.errors import InputError, OutputError
 from allfocus.files.locking import lock
+from allfocus.files.opening import open_to_append
+from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
 
 MARKER = "allfocus-studio.json"
@@ -43,6 +45,7 @@ def take_folder(work: Path) -> IO[bytes]:
     """
     try:
         work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        recover_folder(work)  # a first start may have been killed while it wrote the marker
         _require_own(work)
         guard = _lock(work)
         try:
@@ -64,7 +67,9 @@ def _require_own(work: Path) -> None:
         return
     # Version 0.1 made these and no marker; a folder of pictures does not look like that.
     old = LOCK in names and names <= {LOCK, "jobs", "temporary"}
-    if old and all(JOB_ID.fullmatch(name) for name in os.listdir(work / "jobs") if (work / "jobs").is_dir()):
+    # A first start that was killed has left a part of them.
+    jobs = os.listdir(work / "jobs") if (work / "jobs").is_dir() else []
+    if old and all(JOB_ID.fullmatch(name) for name in jobs):
         return
     raise OutputError(
         "holds things that the studio did not make",
@@ -74,7 +79,7 @@ def _require_own(work: Path) -> None:
 
 
 def _lock(work: Path) -> IO[bytes]:
-    file = (work / LOCK).open("ab")
+    file = open_to_append(work / LOCK)
     if lock(file) is False:
         file.close()
         raise InputError(
