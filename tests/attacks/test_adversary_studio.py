@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ pytest.importorskip("fastapi", reason="needs the extra web")
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import AllfocusError
 from allfocus.files.journal import Journal, new_token, temporary_record
+from allfocus.stack.options import FuseOptions
 from allfocus.web.job_records import Frame, Job, job_to_json
 from allfocus.web.layer_cache import LayerCache
 from allfocus.web.layers import write_layer
@@ -228,7 +230,8 @@ def test_no_odd_body_is_a_mistake_of_the_server(client, done, path, kind):
     if path == "start" and kind in ("empty", "null"):  # the usual options
         assert answer.status_code == 202
         client.post(f"/api/jobs/{done}/cancel")
-        client.fuse(done, method="dsift", align=False)
+        client.wait(done, lambda job: job["state"] not in ("queued", "running"))  # a process takes a moment to end
+        assert client.fuse(done, method="dsift", align=False)["state"] == "done"
     else:
         assert_told(answer)
 
@@ -309,6 +312,23 @@ def test_one_job_that_is_damaged_does_not_spoil_the_others(tmp_path, field):
     before = files_below(folder)
     assert list(opened(tmp_path).jobs) == ["f" * 24]
     assert files_below(folder) == before
+
+
+@pytest.mark.parametrize(
+    "options", [{"quality": 500}, {"prefer": "middle"}, {"bit_depth": 7}, {"slabs": [1, 2, 3]}, {"align": "perhaps"}]
+)
+def test_a_job_with_options_that_none_can_have_does_not_spoil_the_others(tmp_path, options):
+    a_job(tmp_path, "f" * 24)
+    folder = a_job(tmp_path, options=options)
+    before = files_below(folder)
+    assert list(opened(tmp_path).jobs) == ["f" * 24]
+    assert files_below(folder) == before
+
+
+def test_a_job_comes_back_with_the_options_that_it_had(tmp_path):
+    options = FuseOptions("dsift", align=False, prefer="near", slabs=(8, 2), compression="lzw")
+    a_job(tmp_path, options=asdict(options))
+    assert opened(tmp_path).jobs[NAME].options == options
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,8 @@ def job_from_json(content: dict[str, Any]) -> Job:
     """The job that :func:`job_to_json` described.
 
     Raises:
-        KeyError, TypeError, ValueError: it is not such a description.
+        TypeError, ValueError: it is not such a description.
+        InputError: an option of it has a value that it cannot have.
     """
     # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
     job = TypeAdapter(Job).validate_python(content)
