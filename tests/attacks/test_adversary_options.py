@@ -217,6 +217,14 @@ def test_a_limit_that_is_no_number_lets_nothing_through(frames, limit):
         allfocus.read_image(frames / "0.png", max_pixels=limit)
 
 
+@pytest.mark.parametrize("option", ["quality", "max_pixels"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("-inf"), "9", [9]])
+def test_what_is_no_number_is_no_option(option, value):
+    with pytest.raises(InputError, match=option) as told:
+        allfocus.FuseOptions(**{option: value})
+    assert told.value.code == "bad-option"
+
+
 @pytest.mark.parametrize("name", ["", "\x00", "a\x00b", "x" * 5000, "*", "[", "**", "nodir/*.png"])
 def test_what_names_no_frames_is_refused(name, tmp_path):
     with pytest.raises(AllfocusError):

@@ -142,8 +142,12 @@ class FuseOptions:
                 raise InputError(
                     f"{name} = {value!r}; it is one of {', '.join(map(str, about.choices))}", code="bad-option"
                 )
-            # Asked for what is right, so that what is no number is refused too.
-            if not ((least is None or value >= least) and (most is None or value <= most)):
+            if least is most is None:
+                continue
+            # Asked for what is right, so that "not a number" is refused too.
+            if not (
+                isinstance(value, int | float) and (least is None or value >= least) and (most is None or value <= most)
+            ):
                 raise InputError(f"{name} is {least} to {most}; found {value}", code="bad-option")
 
     def settings(self) -> dict[str, object]:
