@@ -63,7 +63,7 @@ def pillow_file(kind: str, **options: object) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    Image.new("RGB", (16, 16)).save(file, kind, **options)  # type: ignore[arg-type]
+    Image.new("RGB", (16, 16)).save(file, kind, **options)
     return file.getvalue()
 
 
