@@ -34,7 +34,7 @@ benchmark: $(STAMPS)/all
 	$(BIN)/python benchmarks/fuzz_decoders.py
 	$(BIN)/python benchmarks/alignment_accuracy.py
 	$(BIN)/python benchmarks/large_stacks.py reports/large
-	$(BIN)/allfocus benchmark -o reports/benchmark
+	$(BIN)/allfocus benchmark --rivals benchmarks/rivals/peers.py -o reports/benchmark
 	$(BIN)/python benchmarks/results.py
 
 clean:

@@ -123,7 +123,7 @@ def _fused_quality(scene: Scene, still: Scene, alignment: StackAlignment, method
 
 
 def _decibels(picture: NDArray[np.float32], truth: NDArray[np.float32]) -> float:
-    error = np.mean((np.clip(picture, 0, 1).astype(np.float64) - truth) ** 2)
+    error = float(np.mean((np.clip(picture, 0, 1).astype(np.float64) - truth) ** 2))
     return float(-10 * np.log10(max(error, 1e-12)))
 
 

@@ -104,10 +104,9 @@ class Machines:
     def _start(self, *arguments: str, network: int | None = None) -> "subprocess.Popen[bytes]":
         own = self.folder / f"machine_{time.monotonic_ns()}"
         own.mkdir(parents=True)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         place = [] if network is None else ["ip", "netns", "exec", f"allfocus{network}"]  # becomes the worker itself
         command = [*place, sys.executable, "-m", "dask", *arguments]
-        return subprocess.Popen(command, cwd=own, env=ENVIRONMENT, **quiet)
+        return subprocess.Popen(command, cwd=own, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def start_scheduler(self) -> "subprocess.Popen[bytes]":
         """The process of a new scheduler at the same address."""

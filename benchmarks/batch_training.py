@@ -39,8 +39,13 @@ def train(photos: Path, run: Path, processes: int, device: str) -> float:
     command += ["-m", "allfocus.cli", "train", str(photos), "--recipe", str(RECIPE), "-o", str(run), "--device", device]
     for setting in SETTINGS:
         command += ["--set", setting]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
+    subprocess.run(
+        command,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     with (run / "log.csv").open(newline="") as file:
         rates = [float(row["images_per_second"]) for row in csv.DictReader(file)]
     return max(rates)

@@ -6,8 +6,10 @@ LARGEST_FULL_SCALE in allfocus.fusion.frame_source follows from it. Prints one M
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allfocus.fusion import frame_source
 from allfocus.fusion.learned import fuse_ips
@@ -17,7 +19,7 @@ SCENES = (("foliage", 8), ("insect", 10), ("desk", 8), ("circuit", 8))
 SIZES = ((384, 512), (900, 1200), (1200, 1600))
 
 
-def measure(frames, truth, largest: int) -> str:
+def measure(frames: Sequence[NDArray[np.float32]], truth: NDArray[np.float32], largest: int) -> str:
     frame_source.LARGEST_FULL_SCALE = largest
     began = time.process_time()
     image = fuse_ips(frames, device="cpu").image

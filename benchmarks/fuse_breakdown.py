@@ -19,7 +19,7 @@ STEPS = {
     "decode": ["allfocus.images.reading:StackReader.read"],
     "align": ["allfocus.alignment.stack_alignment:estimate_stack"],
     "warp": ["allfocus.alignment.transforms:warp_picture"],
-    "spool": ["allfocus.images.tiling:FrameSpool.append"],
+    "spool": ["allfocus.images.spool:FrameSpool.append"],
     "read windows": [
         "allfocus.fusion.frame_source:SpoolSource.read",
         "allfocus.fusion.frame_source:SpoolSource.read_levels",
@@ -35,7 +35,7 @@ STEPS = {
     "unveil": ["allfocus.fusion.blending:unveil"],
     "blend": ["allfocus.fusion.blending:selection_weights", "allfocus.fusion.blending:blend_frames"],
     "enlarge": ["allfocus.fusion.frame_source:enlarge"],
-    "encode": ["allfocus.images.writing:encode_image", "allfocus.images.placing:StagedFiles.add"],
+    "encode": ["allfocus.images.writing:encode_image", "allfocus.files.placing:StagedFiles.add"],
 }
 """Step -> the functions that do it."""
 
@@ -92,7 +92,7 @@ def main() -> None:
     import cv2
 
     import allfocus
-    import allfocus.pipeline
+    import allfocus.stack.pipeline
 
     cv2.setNumThreads(1)
     loaded = time.process_time()
@@ -100,7 +100,7 @@ def main() -> None:
     install(clock)
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        allfocus.pipeline.fuse_files(arguments.frames, Path(folder) / "fused.tif", align=not arguments.no_align)
+        allfocus.stack.pipeline.fuse_files(arguments.frames, Path(folder) / "fused.tif", align=not arguments.no_align)
         total = time.process_time() - began
     rows = {"start Python": loaded, **clock.seconds, "everything else": total - sum(clock.seconds.values())}
     print("| step | CPU s | share |\n|---|---:|---:|")

@@ -275,7 +275,7 @@ def place_extreme_number(data: bytearray, generator: random.Random) -> None:
 def damage_directory(data: bytearray, generator: random.Random) -> None:
     """Change the type, count or value of one entry of a TIFF directory; other files get a bit flipped."""
     order = ">" if data.startswith(b"MM") else "<"
-    if len(data) < 16 or data[:4] not in (b"II*\x00", b"MM\x00*"):
+    if len(data) < 16 or bytes(data[:4]) not in (b"II*\x00", b"MM\x00*"):
         flip_bits(data, generator)
         return
     start = struct.unpack_from(order + "I", data, 4)[0]
@@ -343,8 +343,9 @@ def attempt(data: bytes) -> str:
         frames = read_headers(io.BytesIO(data), path)
         for frame in frames[:MOST_PAGES]:
             image = decode_picture(io.BytesIO(data), path, page=frame.page, max_pixels=MAX_PIXELS)
-            if not (image.pixels.min() >= 0 and image.pixels.max() <= 1):
-                raise ValueError("pixels outside 0..1")
+            low, high = image.pixels.min(), image.pixels.max()
+            if not (np.isfinite([low, high]).all() if image.bit_depth == 32 else 0 <= low <= high <= 1):
+                raise ValueError("pixels outside 0..1, or not finite")
     except AllfocusError as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from error

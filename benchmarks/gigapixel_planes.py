@@ -11,13 +11,14 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from allfocus.batch.plane_fusion import fuse_planes
+from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.scenes.rendering import render_scene
 
 TILE = 1000
@@ -29,7 +30,9 @@ def blurred_tiles() -> list[NDArray[np.float32]]:
     """A sharp texture that continues mirrored at its edges, and blurred copies of it."""
     sharp = render_scene("circuit", frames=2, size=(TILE, TILE), aperture=0.0).truth
     return [
-        sharp if sigma == 0 else cv2.GaussianBlur(sharp, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
+        np.asarray(
+            sharp if sigma == 0 else cv2.GaussianBlur(sharp, (0, 0), sigma, borderType=cv2.BORDER_REFLECT), np.float32
+        )
         for sigma in BLURS
     ]
 
@@ -107,10 +110,11 @@ def check_result(path: Path) -> dict[str, object]:
 def compare(source: Path, result: Path) -> dict[str, float]:
     import allfocus
 
-    planes = zarr.open_group(str(source), mode="r")["0"]
+    planes: Any = zarr.open_group(str(source), mode="r")["0"]
+    fused: Any = zarr.open_group(str(result), mode="r")["0"]
     frames = [np.ascontiguousarray(np.moveaxis(planes[:, index], 0, 2)) for index in range(planes.shape[1])]
     expected = allfocus.fuse(frames, method="ips", device="cpu").image.astype(np.int16)
-    found = np.moveaxis(zarr.open_group(str(result), mode="r")["0"][:], 0, 2).astype(np.int16)
+    found = np.moveaxis(np.asarray(fused[:]), 0, 2).astype(np.int16)
     difference = np.abs(expected - found)
     return {"largest_difference_in_levels": int(difference.max()), "share_that_differs": float((difference > 0).mean())}
 

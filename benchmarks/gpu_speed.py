@@ -69,7 +69,7 @@ def measure_agreement() -> dict[str, float]:
 def measure_stack(folder: Path) -> dict[str, object]:
     import tifffile
 
-    from allfocus.pipeline import fuse_files
+    from allfocus.stack.pipeline import fuse_files
 
     folder.mkdir(parents=True, exist_ok=True)
     if not list(folder.glob("*.tif")):

@@ -7,15 +7,20 @@ of the sharpest. Found is a patch of which a tenth is marked. Prints the tables 
 
 import argparse
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
+from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.lost_detail import measure_lost_detail
 from allfocus.fusion.methods import fuse
-from allfocus.fusion.source_frames import grey_levels
 from allfocus.scenes.rendering import render_scene
+
+Pixels = NDArray[np.float32]
+Change = Callable[[Pixels, np.random.Generator], Pixels]
 
 SCENES = ("insect", "foliage", "circuit", "desk", "slope")
 SIZE = (480, 640)
@@ -23,24 +28,28 @@ SIDE = 40
 FAINTEST = 4 / 255
 
 
-def add_noise(frame, generator):
+def add_noise(frame: Pixels, generator: np.random.Generator) -> Pixels:
     return np.clip(frame + generator.normal(0, 0.02, frame.shape).astype(np.float32), 0, 1)
 
 
-VARIANTS = {
+VARIANTS: dict[str, Change] = {
     "as rendered": lambda frame, generator: frame,
     "with noise, standard deviation 2 % of the range": add_noise,
-    "stored in 50 to 600 of 65535": lambda frame, generator: np.round(50 + 550 * frame) / np.float32(65535),
-    "blurred by 1.5 pixels throughout": lambda frame, generator: cv2.GaussianBlur(frame, (0, 0), 1.5),
+    "stored in 50 to 600 of 65535": lambda frame, generator: np.asarray(np.round(50 + 550 * frame) / 65535, np.float32),
+    "blurred by 1.5 pixels throughout": lambda frame, generator: np.asarray(
+        cv2.GaussianBlur(frame, (0, 0), 1.5), np.float32
+    ),
 }
 
 
-def fine_detail(frame) -> np.ndarray:
+def fine_detail(frame: Pixels) -> Pixels:
     grey = grey_levels(frame)
-    return np.square(grey - cv2.GaussianBlur(grey, (0, 0), 3))
+    return np.square(grey - np.asarray(cv2.GaussianBlur(grey, (0, 0), 3), np.float32))
 
 
-def erase_patches(frames, clean, generator, tries: int):
+def erase_patches(
+    frames: Sequence[Pixels], clean: Sequence[Pixels], generator: np.random.Generator, tries: int
+) -> Iterator[tuple[bool, float]]:
     """For each patch that can be erased, whether it was found and the percentage that is marked elsewhere."""
     fused = fuse(frames, method="laplacian-pyramid", check=False).image
     details = [fine_detail(frame) for frame in clean]
@@ -54,9 +63,9 @@ def erase_patches(frames, clean, generator, tries: int):
         erased[patch] = frames[int(strengths.argmin())][patch]
         lost = measure_lost_detail(erased, frames)
         marked = np.repeat(np.repeat(lost.map > 0, lost.cell, axis=0), lost.cell, axis=1)[: SIZE[0], : SIZE[1]]
-        found = marked[patch].mean() > 0.1
+        found = bool(marked[patch].mean() > 0.1)
         marked[top - 16 : top + SIDE + 16, left - 16 : left + SIDE + 16] = False
-        yield found, 100 * marked.mean()
+        yield found, 100 * float(marked.mean())
 
 
 def measure_cost(seed: int) -> None:
@@ -87,7 +96,7 @@ def main() -> None:
     scenes = [render_scene(name, frames=6, size=SIZE, seed=options.seed) for name in SCENES]
     for name, change in VARIANTS.items():
         generator = np.random.default_rng(options.seed)
-        outcomes = []
+        outcomes: list[tuple[bool, float]] = []
         for scene in scenes:
             frames = [change(np.asarray(frame, np.float32), generator) for frame in scene.frames]
             clean = frames if "blurred" in name else [np.asarray(frame, np.float32) for frame in scene.frames]

@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rivals.goals import check_goals
+
 from allfocus.benchmarking.measuring import read_benchmark
 from allfocus.benchmarking.network_cost import LARGEST_COST, count_operations
-from allfocus.benchmarking.summary import TABLE_COLUMNS, check_goals, summarise, table_row
+from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise, table_row
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:

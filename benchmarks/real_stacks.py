@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 import allfocus
 from allfocus.batch.stacks import Stack, find_stacks
 from allfocus.errors import AllfocusError
+from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.methods import require_method
-from allfocus.fusion.source_frames import grey_levels
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.pipeline import StackFusion
-from allfocus.stack_frames import Job, prepare_frames
+from allfocus.stack.frames import PreparedFrames
+from allfocus.stack.notes import RunNotes
+from allfocus.stack.pipeline import StackFusion
 
 Plane = NDArray[np.float32]
 
@@ -45,8 +46,8 @@ def band_strengths(picture: Plane) -> list[Plane]:
     """The local strength (root mean square) of each band of a grey picture in levels, finest first."""
     strengths = []
     for _ in range(BANDS):
-        coarse = cv2.pyrDown(picture)
-        detail = picture - cv2.pyrUp(coarse, dstsize=(picture.shape[1], picture.shape[0]))
+        coarse = np.asarray(cv2.pyrDown(picture), np.float32)
+        detail = picture - np.asarray(cv2.pyrUp(coarse, dstsize=(picture.shape[1], picture.shape[0])), np.float32)
         strengths.append(np.sqrt(cv2.GaussianBlur(np.square(detail), (0, 0), NEIGHBOURHOOD)))
         picture = coarse
     return strengths
@@ -55,7 +56,7 @@ def band_strengths(picture: Plane) -> list[Plane]:
 def aligned_frames(reader: StackReader, fusion: StackFusion) -> Iterator[Plane]:
     """The grey frames that were fused, on the grid and in the crop of the result, one at a time."""
     kept = [index for index, name in enumerate(reader.names) if name in fusion.frames]
-    for pixels, _ in prepare_frames(reader, kept, fusion.alignment, Job(None, None), crop=True):
+    for pixels, _ in PreparedFrames(reader, kept, fusion.alignment, RunNotes(), crop=True):
         yield grey_levels(pixels)
 
 

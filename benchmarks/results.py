@@ -19,6 +19,7 @@ from allfocus.errors import AllfocusError
 from allfocus.evaluation.benchmark import EvaluationResult
 from allfocus.evaluation.tables import markdown_tables
 from allfocus.images.writing import replace_file
+from allfocus.metrics.scoring import Protocol
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -41,7 +42,7 @@ METHODS = (
 )
 
 
-def measure(arguments: argparse.Namespace, protocol: str, pictures: Path | None) -> EvaluationResult:
+def measure(arguments: argparse.Namespace, protocol: Protocol, pictures: Path | None) -> EvaluationResult:
     """The result under one protocol; fused pictures of an earlier run are shared, only the scoring is new."""
     output = arguments.output / protocol
     if pictures is not None and not output.exists():

@@ -8,29 +8,37 @@ whether a picture of one frame's fine detail and another's coarse could be bette
 """
 
 import argparse
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from allfocus.datasets.catalogue import find_dataset
 from allfocus.images.reading import read_image
 from allfocus.metrics.grey_levels import as_grey_levels
 from allfocus.metrics.scoring import score
 
+Plane = NDArray[Any]
+"""(H, W), grey levels of 0 to 255."""
+
 SIDES = (1, 3, 7, 15)
 BANDS = (2, 4, 6)
 BAND_SIDE = 7
 
 
-def pairs(data: Path, dataset: str):
+def pairs(data: Path, dataset: str) -> Iterator[tuple[list[Plane], Plane]]:
     """Gives the frames and the truth of each sample of a set."""
     for sample in find_dataset(dataset, data / dataset):
+        if sample.reference is None:
+            continue
         *frames, truth = (as_grey_levels(read_image(path).pixels) for path in (*sample.sources, sample.reference))
         yield frames, truth
 
 
-def limits(frames, truth) -> list[tuple[str, float, float]]:
+def limits(frames: Sequence[Plane], truth: Plane) -> list[tuple[str, float, float]]:
     """Returns what each oracle may do, with its PSNR and SSIM."""
     pictures = {f"windows of {side}x{side}": pick(frames, truth, side) for side in SIDES}
     for count in BANDS:
@@ -46,27 +54,28 @@ def limits(frames, truth) -> list[tuple[str, float, float]]:
     return found
 
 
-def pick(frames, truth, side):
+def pick(frames: Sequence[Plane], truth: Plane, side: int) -> Plane:
     """Returns of each pixel that frame's value whose window is nearest to the truth."""
     best = np.argmin([cv2.blur((frame - truth) ** 2, (side, side)) for frame in frames], axis=0)
-    return np.take_along_axis(np.stack(frames), best[None], axis=0)[0]
+    picked: Plane = np.take_along_axis(np.stack(frames), best[None], axis=0)[0]
+    return picked
 
 
-def bands(picture, count):
+def bands(picture: Plane, count: int) -> list[Plane]:
     """Returns a Laplacian pyramid of so many levels, the coarsest last."""
-    found = []
+    found: list[Plane] = []
     for _ in range(count - 1):
-        smaller = cv2.pyrDown(picture)
+        smaller: Plane = np.asarray(cv2.pyrDown(picture))
         found.append(picture - cv2.pyrUp(smaller, dstsize=picture.shape[::-1]))
         picture = smaller
     return [*found, picture]
 
 
-def collapse(pyramid):
+def collapse(pyramid: Sequence[Plane]) -> Plane:
     """Returns the picture of a Laplacian pyramid."""
     picture = pyramid[-1]
     for band in reversed(pyramid[:-1]):
-        picture = cv2.pyrUp(picture, dstsize=band.shape[::-1]) + band
+        picture = np.asarray(cv2.pyrUp(picture, dstsize=band.shape[::-1])) + band
     return picture
 
 
@@ -79,7 +88,7 @@ def main() -> None:
     if arguments.truth:
         paths = [*sorted(arguments.data.iterdir()), arguments.truth]
         *frames, truth = (as_grey_levels(read_image(path).pixels) for path in paths)
-        stacks = [(frames, truth)]
+        stacks: Iterable[tuple[list[Plane], Plane]] = [(frames, truth)]
     else:
         stacks = pairs(arguments.data, arguments.dataset)
     name = arguments.data.parent.name if arguments.truth else arguments.dataset

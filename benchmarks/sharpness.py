@@ -1,4 +1,4 @@
-"""How decided weights should be: PSNR of rendered scenes, and how much of a picture is copied, by a factor on the logits.
+"""How decided weights should be: PSNR and share of copied pixels of rendered scenes, by a factor on the logits.
 
 Run: python benchmarks/sharpness.py
 

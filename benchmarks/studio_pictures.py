@@ -8,6 +8,7 @@ import argparse
 import io
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tifffile
@@ -33,7 +34,7 @@ def render(folder: Path, scene: str) -> list[Path]:
     return paths
 
 
-def open_page(browser: Browser, size: tuple[int, int], scheme: str) -> Page:
+def open_page(browser: Browser, size: tuple[int, int], scheme: Literal["light", "dark"]) -> Page:
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     context.set_default_timeout(120_000)
     return context.new_page()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rivals.peers import PEERS
 
 import allfocus
 from allfocus.benchmarking.inputs import RenderedStack, StackRecipe
@@ -58,7 +59,7 @@ def run_methods(names: list[str], scene: Scene) -> list[tuple[float, str]]:
 
 
 def run_peers(names: list[str], scene: Scene) -> list[tuple[float, str]]:
-    modes, missing = find_peer_modes(names)
+    modes, missing = find_peer_modes(PEERS, names)
     for name, reason in missing.items():
         print(f"skipped {name}: {reason}", flush=True)
     rows = []

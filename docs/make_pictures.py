@@ -28,8 +28,8 @@ from allfocus.fusion.inference import SIZE_MULTIPLE, Above, LevelOutput, run_lev
 from allfocus.fusion.learned import value_range
 from allfocus.fusion.methods import FusionResult
 from allfocus.fusion.windows import LARGEST_WHOLE_SIDE
-from allfocus.html_pages import difference_map, heat_picture
-from allfocus.images.tiling import reduce_frame
+from allfocus.images.spool import reduce_frame
+from allfocus.pages.pictures import difference_map, heat_picture
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import Scene, render_scene
 from allfocus.stack_report.pictures import paint_decision

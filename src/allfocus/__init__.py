@@ -21,40 +21,51 @@ from allfocus.errors import AllfocusError, InputError, MissingDependencyError, O
 
 if TYPE_CHECKING:
     from allfocus.alignment.stack_alignment import AlignmentResult, StackAlignment, align
+    from allfocus.batch.planes.fusion import fuse_planes
     from allfocus.batch.running import fuse_stacks
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
-    from allfocus.fusion.methods import FusionResult, fuse, list_methods
+    from allfocus.fusion.maps import FusedMaps
+    from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
     from allfocus.images.image import Image, ImageStack
     from allfocus.images.reading import read_image, read_stack
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
     from allfocus.network.onnx_export import export_onnx
-    from allfocus.pipeline import fuse_files
     from allfocus.scenes.rendering import render_scene
+    from allfocus.stack.aligned_files import AlignedFiles, align_files
+    from allfocus.stack.options import FuseOptions, FuseOutputs
+    from allfocus.stack.pipeline import fuse_files
     from allfocus.training.recipe import read_recipe
     from allfocus.training.train import train
 
 from allfocus.version import __version__
 
 __all__ = [
+    "AlignedFiles",
     "AlignmentResult",
     "AllfocusError",
     "EvaluationResult",
+    "FuseOptions",
+    "FuseOutputs",
+    "FusedMaps",
     "FusionResult",
     "Image",
     "ImageStack",
     "InputError",
     "LostDetail",
+    "Method",
     "MissingDependencyError",
     "OutputError",
     "StackAlignment",
     "__version__",
     "align",
+    "align_files",
     "evaluate",
     "export_onnx",
     "fuse",
     "fuse_files",
+    "fuse_planes",
     "fuse_stacks",
     "list_methods",
     "measure_lost_detail",
@@ -68,18 +79,25 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AlignedFiles": "allfocus.stack.aligned_files",
     "AlignmentResult": "allfocus.alignment.stack_alignment",
     "EvaluationResult": "allfocus.evaluation.benchmark",
+    "FuseOptions": "allfocus.stack.options",
+    "FuseOutputs": "allfocus.stack.options",
+    "FusedMaps": "allfocus.fusion.maps",
     "FusionResult": "allfocus.fusion.methods",
     "Image": "allfocus.images.image",
     "ImageStack": "allfocus.images.image",
     "LostDetail": "allfocus.fusion.lost_detail",
+    "Method": "allfocus.fusion.methods",
     "StackAlignment": "allfocus.alignment.stack_alignment",
     "align": "allfocus.alignment.stack_alignment",
+    "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
     "export_onnx": "allfocus.network.onnx_export",
     "fuse": "allfocus.fusion.methods",
-    "fuse_files": "allfocus.pipeline",
+    "fuse_files": "allfocus.stack.pipeline",
+    "fuse_planes": "allfocus.batch.planes.fusion",
     "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
     "measure_lost_detail": "allfocus.fusion.lost_detail",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import allfocus.images.journal as journal
-import allfocus.images.placing as placing
+import allfocus.files.journal as journal
+import allfocus.files.placing as placing
 from allfocus.errors import OutputError
-from allfocus.images.placing import StagedFiles, recover_folder
+from allfocus.files.placing import StagedFiles, recover_folder
 
 COUNTED = ("open", "write", "fsync", "link", "replace", "unlink")
 

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 import allfocus
-from allfocus.batch.records import FAILED, FUSED, PLANNED, Manifest, StackRecord
+from allfocus.batch.manifest import FAILED, FUSED, PLANNED, Manifest, StackRecord
 from allfocus.batch.running import BatchResult, fuse_stacks
-from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack
+from allfocus.batch.stack_task import StackTask, fuse_stack
 from allfocus.cli.main import run
 from allfocus.errors import InputError, OutputError
 from allfocus.images.writing import write_image
+from allfocus.stack.options import FuseOptions
 
-QUICK = FuseSettings(method="average", align=False)
+QUICK = FuseOptions(method="average", align=False)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,7 @@ def test_no_stack_of_a_batch_is_written_over_a_frame_of_another(tmp_path):
     table = tmp_path / "stacks.csv"
     table.write_text("\n".join(["stack,frame", *lines]))
     before = {name: (out / name).read_bytes() for name in ("0.png", "1.png")}
-    result = fuse_stacks(shots, out, manifest=table, settings=QUICK, overwrite=True)
+    result = fuse_stacks(shots, out, manifest=table, options=QUICK, overwrite=True)
     assert {name: (out / name).read_bytes() for name in before} == before
     assert len(result.failed) == 2
     assert all("will not be replaced" in row.error for row in result.failed)
@@ -91,7 +92,7 @@ def test_the_list_of_stacks_is_not_replaced_by_the_summary(tmp_path):
     table.write_text("stack,frame\n" + "".join(f"a,a/{n}.png\n" for n in range(3)))
     before = table.read_text()
     with pytest.raises((InputError, OutputError), match="summary"):
-        fuse_stacks(shots, out, manifest=table, settings=QUICK, overwrite=True)
+        fuse_stacks(shots, out, manifest=table, options=QUICK, overwrite=True)
     assert table.read_text() == before
 
 
@@ -104,8 +105,8 @@ def edit(path: Path) -> bytes:
 
 
 def batch(shots: Path, out: Path, **options: object) -> BatchResult:
-    maps = FuseSettings(method="dsift", align=False, depth_maps=True, decision_maps=True)
-    return fuse_stacks(shots, out, settings=maps, **options)
+    maps = dict(options=FuseOptions(method="dsift", align=False), maps=["depth", "decision"])
+    return fuse_stacks(shots, out, **maps, **options)
 
 
 @pytest.mark.parametrize("name", ["a.png", "a_depth.png", "a_depth_preview.png", "a_decision.png"])
@@ -137,7 +138,7 @@ def test_a_result_edited_by_hand_is_replaced_by_no_later_run(tmp_path, name, bet
 def test_a_result_edited_while_the_stack_waits_is_not_replaced(tmp_path):
     shots, out = tmp_path / "shots", tmp_path / "out"
     make_stack(shots / "a")
-    fuse_stacks(shots, out, settings=QUICK)
+    fuse_stacks(shots, out, options=QUICK)
     with Manifest(out).opened() as manifest:
         known = manifest.records["a"].files
     frames = tuple(str(shots / f"a/{n}.png") for n in range(3))
@@ -159,7 +160,7 @@ def test_a_run_killed_between_writing_and_recording_knows_its_files_again(tmp_pa
     assert (
         fuse_stack(StackTask("a", frames, str(shots), str(out), "a.png", QUICK, "key", replaceable=())).status == FUSED
     )
-    assert len(fuse_stacks(shots, out, settings=QUICK).fused) == 1
+    assert len(fuse_stacks(shots, out, options=QUICK).fused) == 1
     assert sorted(contents(out)) == [
         ".thumbnails/a.webp",
         "a.png",
@@ -176,10 +177,10 @@ def test_what_lies_in_the_output_folder_already_is_not_replaced(tmp_path, name):
     (out / name).parent.mkdir(parents=True)
     (out / name).write_text('{"mine": 1}\n')
     if name in ("a.png", ".thumbnails/a.webp"):
-        assert len(fuse_stacks(shots, out, settings=QUICK).failed) == 1
+        assert len(fuse_stacks(shots, out, options=QUICK).failed) == 1
     else:
         with pytest.raises(OutputError, match=name):
-            fuse_stacks(shots, out, settings=QUICK)
+            fuse_stacks(shots, out, options=QUICK)
     assert (out / name).read_text() == '{"mine": 1}\n'
 
 
@@ -187,13 +188,13 @@ def test_what_lies_in_the_output_folder_already_is_not_replaced(tmp_path, name):
 def test_a_summary_with_notes_in_it_is_kept_under_another_name(tmp_path, name):
     shots, out = tmp_path / "shots", tmp_path / "out"
     make_stack(shots / "a")
-    fuse_stacks(shots, out, settings=QUICK)
+    fuse_stacks(shots, out, options=QUICK)
     edited = edit(out / name)
     make_stack(shots / "b")
-    fuse_stacks(shots, out, settings=QUICK)
+    fuse_stacks(shots, out, options=QUICK)
     stem, ending = name.split(".")
     assert (out / f"{stem}.edited-1.{ending}").read_bytes() == edited
-    fuse_stacks(shots, out, settings=QUICK)
+    fuse_stacks(shots, out, options=QUICK)
     assert not (out / f"{stem}.edited-2.{ending}").exists()
 
 
@@ -207,7 +208,7 @@ def test_outputs_of_a_fusion_killed_while_they_get_their_names_are_not_mixed(tmp
     out.mkdir()
     program = """
 import os, signal, sys, allfocus
-from allfocus.images import placing
+from allfocus.files import placing
 calls = 0
 real = os.link
 def link(*values, **options):

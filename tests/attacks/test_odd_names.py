@@ -17,7 +17,6 @@ from PIL import Image as PillowImage
 
 import allfocus
 from allfocus.batch.running import fuse_stacks
-from allfocus.batch.stack_task import FuseSettings
 from allfocus.batch.stacks import find_stacks
 from allfocus.batch.summary import _plain
 from allfocus.cli.main import run
@@ -26,8 +25,9 @@ from allfocus.errors import AllfocusError, InputError
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image
+from allfocus.stack.options import FuseOptions
 
-QUICK = FuseSettings(method="average", align=False)
+QUICK = FuseOptions(method="average", align=False)
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
@@ -58,7 +58,7 @@ def test_no_odd_file_holds_a_batch_up_or_ends_it(tmp_path, without_cluster, kind
     make_stack(shots / "good")
     make_stack(shots / "bad")
     ODD_FILES[kind](shots / "bad/2.png")
-    result = fuse_stacks(shots, tmp_path / "out", by=by, settings=QUICK)
+    result = fuse_stacks(shots, tmp_path / "out", by=by, options=QUICK)
     if by == "folder":
         assert [row.stack for row in result.fused] == (["bad", "good"] if kind == "folder" else ["good"])
         assert kind == "folder" or "2.png" in result.failed[0].error
@@ -101,9 +101,9 @@ def test_no_name_of_a_stack_ends_a_batch(tmp_path, without_cluster, capfdbinary,
     shots, out = tmp_path / "shots", tmp_path / "out"
     make_stack(shots / NAMES[kind])
     make_stack(shots / "good")
-    maps = FuseSettings(method="dsift", align=False, depth_maps=True)
+    maps = dict(options=FuseOptions(method="dsift", align=False), maps=["depth"])
     for _ in range(2):
-        result = fuse_stacks(shots, out, settings=maps)
+        result = fuse_stacks(shots, out, **maps)
         assert {row.stack for row in (*result.fused, *result.unchanged)} >= {"good"}
         if "bytes" in kind:
             assert "longer than 255 bytes" in result.failed[0].error
@@ -150,7 +150,7 @@ def test_a_zero_byte_in_the_list_is_one_stack_that_fails(tmp_path, without_clust
     make_stack(shots / "good")
     rows = ["stack,frame", line.format(good="good/0.png"), "good,good/0.png", "good,good/1.png"]
     (tmp_path / "stacks.csv").write_text("\n".join(rows))
-    result = fuse_stacks(shots, tmp_path / "out", manifest=tmp_path / "stacks.csv", settings=QUICK)
+    result = fuse_stacks(shots, tmp_path / "out", manifest=tmp_path / "stacks.csv", options=QUICK)
     assert [row.stack for row in result.fused] == ["good"]
     assert "zero byte" in result.failed[0].error
 
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_listed_is_one_stack_that_fails(tmp_path, withou
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    result = fuse_stacks(shots, tmp_path / "out", settings=QUICK)
+    result = fuse_stacks(shots, tmp_path / "out", options=QUICK)
     assert [row.stack for row in result.fused] == ["good"]
     assert "cannot be listed" in result.failed[0].error
 
@@ -252,7 +252,7 @@ def test_a_huge_picture_among_those_sorted_by_time_does_not_end_the_batch(tmp_pa
     start = data.index(b"\xff\xc0")
     data[start + 5 : start + 9] = struct.pack(">HH", 65000, 65000)
     (shots / "2.jpg").write_bytes(data)
-    result = fuse_stacks(shots, tmp_path / "out", by="time", settings=QUICK)
+    result = fuse_stacks(shots, tmp_path / "out", by="time", options=QUICK)
     assert len(result.failed) == 1
     assert "unexpected" not in result.failed[0].error
 

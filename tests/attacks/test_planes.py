@@ -17,11 +17,12 @@ pytest.importorskip("zarr", reason="needs the extra batch")
 
 import zarr
 
-from allfocus.batch import plane_fusion, plane_work
 from allfocus.batch.cluster import Lost
-from allfocus.batch.plain_files import pack, unpack
-from allfocus.batch.plane_fusion import fuse_planes
-from allfocus.batch.plane_reading import describe_planes
+from allfocus.batch.planes import fusion as plane_fusion
+from allfocus.batch.planes import work_folder as plane_work
+from allfocus.batch.planes.fusion import fuse_planes
+from allfocus.batch.planes.plain_files import pack, unpack
+from allfocus.batch.planes.reading import describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion.learned import Plan
 

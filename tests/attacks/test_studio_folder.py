@@ -27,7 +27,7 @@ def test_a_folder_of_other_things_is_refused_and_stays_as_it_is(tmp_path, name):
     if name == "server.lock":
         (tmp_path / "pictures").mkdir()
     before = contents(tmp_path)
-    with pytest.raises(OutputError, match="--work"):
+    with pytest.raises(OutputError, match="set work to an empty or a new folder"):
         JobStore(tmp_path)
     assert contents(tmp_path) == before
 

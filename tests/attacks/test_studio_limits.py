@@ -22,8 +22,8 @@ import httpx
 
 from allfocus.web.connections import RecordLimit
 from allfocus.web.events import LISTENERS, EventBus
+from allfocus.web.job_records import Job, Run, Stroke
 from allfocus.web.processes import TaskError, WorkerProcess
-from allfocus.web.records import Job, Run, Stroke
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import stroke_work
 from allfocus.web.settings import ServerSettings

@@ -17,8 +17,6 @@ import allfocus
 
 frames = [np.random.default_rng(seed).random((24, 32, 3), dtype=np.float32) for seed in (0, 1)]
 for method in allfocus.list_methods():
-    if method.missing:
-        continue
     try:
         assert allfocus.fuse(frames, method=method.name).image.shape == (24, 32, 3)
         print("fused", method.name)

@@ -13,14 +13,14 @@ import time
 if "allfocus.web.worker" in sys.orig_argv:
     from allfocus.web import tasks
 
-    tell = tasks._Progress.__call__
+    tell = tasks._StepShares.__call__
 
     def tell_and_wait(self, *step):
         tell(self, *step)
         while os.path.exists({file!r}):
             time.sleep(0.02)
 
-    tasks._Progress.__call__ = tell_and_wait
+    tasks._StepShares.__call__ = tell_and_wait
 """
 
 

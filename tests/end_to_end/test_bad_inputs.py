@@ -56,6 +56,10 @@ def fuse(tmp_path, capsys) -> Callable[..., "Outcome"]:
     return run_fuse
 
 
+NOTICES = ("the frames ", "frames of ", "left out ", "detail lost ")
+"""How the lines begin that tell what was noticed before a run failed."""
+
+
 class Outcome:
     """How a run of the command ended."""
 
@@ -65,12 +69,15 @@ class Outcome:
     def assert_refused(self, *words: str, code: int = 2) -> None:
         assert self.code == code, self.err
         assert self.out == ""
-        assert self.err.startswith("allfocus: ")
-        assert self.err.count("\n") == 1, self.err
+        assert self.err.endswith("\n")
+        # One line tells the error; before it only what was noticed on the way.
+        *notices, error = self.err.splitlines()
+        assert error.startswith("allfocus: ")
+        assert all(line.startswith(NOTICES) for line in notices), self.err
         assert "Traceback" not in self.err
         assert "unexpected" not in self.err
         for word in words:
-            assert word in self.err
+            assert word in error
 
     def assert_fused(self, *, bit_depth: int = 8) -> None:
         assert self.code == 0, self.err
@@ -387,7 +394,7 @@ BAD_OPTIONS = [
     (("--compression", "lzw"), "PNG cannot be written with compression lzw"),
     (("--compression", "10"), "compression 10"),
     (("--compression", "fast"), "compression fast"),
-    (("--linear-light",), "only the method ips"),
+    (("--linear-light",), "not in linear light; leave out --linear-light"),
     (("--depth-map", "d.png"), "makes no decision or depth map"),
     (("--confidence-map", "c.png"), "makes no decision or depth map"),
     (("--report", "report.pdf"), ".html"),
@@ -584,13 +591,13 @@ if step == "reading":
     import allfocus.images.reading as module
     module.decode_picture = pausing(module.decode_picture)
 elif step == "fusing":
-    import allfocus.pipeline as module
+    import allfocus.stack.pipeline as module
     module.fuse = pausing(module.fuse)
 elif step == "importing":
     import importlib.abc
     class Finder(importlib.abc.MetaPathFinder):
         def find_spec(self, name, path, target=None):
-            if name == "allfocus.pipeline":
+            if name == "allfocus.stack.pipeline":
                 open(marker, "w").close()
                 try:
                     time.sleep(600)
@@ -636,10 +643,13 @@ def test_a_run_stopped_in_the_middle_leaves_nothing_behind(tmp_path, frames, ste
     assert contents(frames) == before
     if stop == signal.SIGINT:
         # The line begins anew, because the terminal has written ^C on the old one.
-        Outcome(process.returncode, out, err.removeprefix("\n"), work).assert_refused("interrupted", code=130)
+        Outcome(process.returncode, out, err.replace("\n\n", "\n").removeprefix("\n"), work).assert_refused(
+            "interrupted", code=130
+        )
         assert sorted(path.name for path in tmp_path.iterdir()) == ["frames", "marker", "work"]
     else:
-        assert (process.returncode, err) == (-signal.SIGKILL, "")
+        assert process.returncode == -signal.SIGKILL
+        assert all(line.startswith(NOTICES) for line in err.splitlines())
 
 
 def test_an_interrupt_that_a_library_turned_into_another_error_is_still_one(fuse, monkeypatch, frames):
@@ -649,7 +659,7 @@ def test_an_interrupt_that_a_library_turned_into_another_error_is_still_one(fuse
         except KeyboardInterrupt:
             raise ImportError("a part failed to load")  # noqa: B904 (as libraries written in C do)
 
-    monkeypatch.setattr("allfocus.pipeline.fuse", load_late)
+    monkeypatch.setattr("allfocus.stack.pipeline.fuse", load_late)
     fuse(frames).assert_refused("interrupted", code=130)
 
 

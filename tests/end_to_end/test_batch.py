@@ -19,18 +19,18 @@ import numpy as np
 import pytest
 
 from allfocus.batch.cluster import Cluster
-from allfocus.batch.records import Manifest, read_manifest
+from allfocus.batch.manifest import Manifest, read_manifest
 from allfocus.batch.running import BatchProgress, BatchResult, fuse_stacks
-from allfocus.batch.stack_task import FuseSettings
 from allfocus.errors import OutputError
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image
+from allfocus.stack.options import FuseOptions
 
 pytest.importorskip("distributed", reason="needs the extra batch")
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCH = os.pathsep.join([str(ROOT / "src"), str(Path(__file__).parent / "gate_hooks")])
-QUICK = FuseSettings(method="average", align=False)
+QUICK = FuseOptions(method="average", align=False)
 OPTIONS = ("--method", "average", "--no-align")
 
 
@@ -223,14 +223,14 @@ def test_a_batch_fuses_every_stack_once_and_reports_the_bad_one(tmp_path, run_co
 
 def test_a_second_run_touches_nothing_and_a_changed_stack_is_the_only_one_redone(tmp_path, address):
     shots, out = make_stacks(tmp_path / "shots", 4), tmp_path / "out"
-    fuse_stacks(shots, out, settings=QUICK, scheduler=address)
+    fuse_stacks(shots, out, options=QUICK, scheduler=address)
     before = state_of(tmp_path)
-    again = fuse_stacks(shots, out, settings=QUICK, scheduler="tcp://127.0.0.1:1")  # would fail if it were needed
+    again = fuse_stacks(shots, out, options=QUICK, scheduler="tcp://127.0.0.1:1")  # would fail if it were needed
     assert len(again.unchanged) == 4
     assert state_of(tmp_path) == before
 
     write_image(np.zeros((48, 48, 3), np.float32), shots / "stack_2/frame_0.png", overwrite=True)
-    changed = fuse_stacks(shots, out, settings=QUICK, scheduler=address)
+    changed = fuse_stacks(shots, out, options=QUICK, scheduler=address)
     assert [row.stack for row in changed.fused] == ["stack_2"]
     after = state_of(out)
     assert {name for name in after if after[name] != before.get(f"out/{name}")} == {
@@ -244,17 +244,15 @@ def test_a_second_run_touches_nothing_and_a_changed_stack_is_the_only_one_redone
 
 def test_touched_and_copied_frames_are_not_fused_again_but_other_settings_and_missing_results_are(tmp_path, address):
     shots, out = make_stacks(tmp_path / "shots", 2), tmp_path / "out"
-    fuse_stacks(shots, out, settings=QUICK, scheduler=address)
+    fuse_stacks(shots, out, options=QUICK, scheduler=address)
     for path in shots.rglob("*.png"):
         os.utime(path)
-    assert len(fuse_stacks(shots, out, settings=QUICK, scheduler=address).unchanged) == 2
+    assert len(fuse_stacks(shots, out, options=QUICK, scheduler=address).unchanged) == 2
     moved = shutil.copytree(shots, tmp_path / "elsewhere")
-    assert len(fuse_stacks(moved, out, settings=QUICK, scheduler=address).unchanged) == 2
+    assert len(fuse_stacks(moved, out, options=QUICK, scheduler=address).unchanged) == 2
     (out / "stack_1.png").unlink()
-    assert [row.stack for row in fuse_stacks(shots, out, settings=QUICK, scheduler=address).fused] == ["stack_1"]
-    other = fuse_stacks(
-        shots, out, settings=FuseSettings(method="average", align=False, bit_depth=16), scheduler=address
-    )
+    assert [row.stack for row in fuse_stacks(shots, out, options=QUICK, scheduler=address).fused] == ["stack_1"]
+    other = fuse_stacks(shots, out, options=FuseOptions(method="average", align=False, bit_depth=16), scheduler=address)
     assert len(other.fused) == 2
 
 
@@ -262,18 +260,18 @@ def test_what_the_batch_did_not_make_or_was_edited_is_not_replaced(tmp_path, add
     shots, out = make_stacks(tmp_path / "shots", 2), tmp_path / "out"
     out.mkdir()
     (out / "stack_0.png").write_bytes(b"mine")
-    first = fuse_stacks(shots, out, settings=QUICK, scheduler=address)
+    first = fuse_stacks(shots, out, options=QUICK, scheduler=address)
     assert [row.stack for row in first.failed] == ["stack_0"]
     assert "--overwrite" in first.failed[0].error
     (out / "stack_1.png").write_bytes(b"retouched")
-    kept = fuse_stacks(shots, out, settings=QUICK, scheduler=address)
+    kept = fuse_stacks(shots, out, options=QUICK, scheduler=address)
     assert [row.stack for row in kept.unchanged] == ["stack_1"]
     write_image(np.zeros((48, 48, 3), np.float32), shots / "stack_1/frame_0.png", overwrite=True)
-    refused = fuse_stacks(shots, out, settings=QUICK, scheduler=address)
+    refused = fuse_stacks(shots, out, options=QUICK, scheduler=address)
     assert "edited" in refused.failed[1].error
     assert (out / "stack_0.png").read_bytes() == b"mine"
     assert (out / "stack_1.png").read_bytes() == b"retouched"
-    assert len(fuse_stacks(shots, out, settings=QUICK, scheduler=address, overwrite=True).fused) == 2
+    assert len(fuse_stacks(shots, out, options=QUICK, scheduler=address, overwrite=True).fused) == 2
 
 
 def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path):
@@ -289,7 +287,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path):
             os.kill(reader, signal.SIGKILL)
             killed.append(reader)
 
-    result = fuse_stacks(shots, tmp_path / "out", settings=QUICK, workers=2, progress=kill_the_reader)
+    result = fuse_stacks(shots, tmp_path / "out", options=QUICK, workers=2, progress=kill_the_reader)
     check_everything_fused(shots, result, count)
     assert result.rows[3].worker.rpartition(":")[2] != str(killed[0])
 
@@ -326,7 +324,7 @@ def test_a_worker_without_allfocus_refuses_and_lives_on(tmp_path):
         processes.start_scheduler()
         wait_until(processes.scheduler_answers)
         processes.start_worker()
-        result = fuse_stacks(shots, tmp_path / "out", settings=QUICK, scheduler=processes.address)
+        result = fuse_stacks(shots, tmp_path / "out", options=QUICK, scheduler=processes.address)
         assert processes.workers[0].poll() is None
     finally:
         processes.stop_all()
@@ -360,7 +358,7 @@ def test_workers_that_share_only_a_file_system_and_a_restarted_scheduler_fuse_ev
         result = fuse_stacks(
             shots,
             tmp_path / "out",
-            settings=QUICK,
+            options=QUICK,
             scheduler=processes.address,
             patience=200,
             progress=restart_in_the_middle,
@@ -401,7 +399,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
     assert fused_in(out) == finished
     assert not list(out.rglob("*.part"))
     gate.put_picture()
-    result = fuse_stacks(shots, out, settings=QUICK, workers=1)
+    result = fuse_stacks(shots, out, options=QUICK, workers=1)
     assert {row.stack for row in result.unchanged} == finished
     assert [row.stack for row in result.fused] == ["stack_5"]
 
@@ -426,7 +424,7 @@ def test_an_interruption_takes_what_the_workers_have_finished(tmp_path, monkeypa
 
     monkeypatch.setattr("allfocus.batch.running.Cluster", SeenCluster)
     with pytest.raises(KeyboardInterrupt):
-        fuse_stacks(shots, out, settings=QUICK, workers=1, progress=interrupt_late)
+        fuse_stacks(shots, out, options=QUICK, workers=1, progress=interrupt_late)
     assert fused_in(out) == {"stack_0", "stack_1", "stack_2"}
 
 
@@ -476,7 +474,7 @@ def test_watching_waits_for_a_stack_to_be_complete_and_a_stray_picture_stops_not
         shots,
         out,
         by="number",
-        settings=QUICK,
+        options=QUICK,
         workers=1,
         watch=True,
         settle=0.5,
@@ -496,8 +494,8 @@ def test_maps_do_not_replace_the_result_of_another_stack_nor_what_the_batch_did_
         make_stack(shots / name, seed=number)
     out.mkdir()
     (out / "b_depth.png").write_bytes(b"mine")
-    maps = FuseSettings(method="depth-map", align=False, depth_maps=True)
-    first = fuse_stacks(shots, out, settings=maps, scheduler=address)
+    maps = dict(options=FuseOptions(method="depth-map", align=False), maps=["depth"])
+    first = fuse_stacks(shots, out, **maps, scheduler=address)
     assert {row.stack: row.error.partition(": ")[2].partition(";")[0] for row in first.failed} == {
         "a": "is a file of the stack a_depth too",
         "b": "exists already and was not made by this batch",
@@ -507,10 +505,10 @@ def test_maps_do_not_replace_the_result_of_another_stack_nor_what_the_batch_did_
     (out / "b_depth.png").unlink()
     shutil.move(shots / "a_depth", tmp_path)
     (out / "a_depth.png").unlink()
-    assert len(fuse_stacks(shots, out, settings=maps, scheduler=address).fused) == 2
-    without = FuseSettings(method="depth-map", align=False)
-    assert len(fuse_stacks(shots, out, settings=without, scheduler=address).fused) == 2
-    assert len(fuse_stacks(shots, out, settings=maps, scheduler=address).fused) == 2  # the maps are known as its own
+    assert len(fuse_stacks(shots, out, **maps, scheduler=address).fused) == 2
+    without = dict(options=FuseOptions(method="depth-map", align=False))
+    assert len(fuse_stacks(shots, out, **without, scheduler=address).fused) == 2
+    assert len(fuse_stacks(shots, out, **maps, scheduler=address).fused) == 2  # the maps are known as its own
 
 
 def test_an_output_named_like_a_picture_is_refused(tmp_path, run_command):
@@ -524,9 +522,9 @@ def test_an_output_named_like_a_picture_is_refused(tmp_path, run_command):
 def test_results_are_not_mixed_with_frames_and_may_lie_in_a_folder_below(tmp_path, address):
     shots = make_stacks(tmp_path / "shots", 1)
     with pytest.raises(OutputError, match="folder of the frames"):
-        fuse_stacks(shots, shots, settings=QUICK, scheduler=address)
+        fuse_stacks(shots, shots, options=QUICK, scheduler=address)
     for expected in ("fused", "unchanged"):
-        result = fuse_stacks(shots, shots / "out", settings=QUICK, scheduler=address)
+        result = fuse_stacks(shots, shots / "out", options=QUICK, scheduler=address)
         assert [row.stack for row in getattr(result, expected)] == ["stack_0"]
 
 
@@ -536,8 +534,8 @@ def test_each_page_of_a_file_is_a_frame_and_maps_lie_beside_the_result(tmp_path,
     pages = np.random.default_rng(0).integers(0, 255, (3, 64, 64, 3), np.uint8)
     (tmp_path / "shots").mkdir()
     tifffile.imwrite(tmp_path / "shots/slide.tif", pages, photometric="rgb")
-    settings = FuseSettings(method="depth-map", align=False, depth_maps=True, decision_maps=True)
-    result = fuse_stacks(tmp_path / "shots", tmp_path / "out", by="file", settings=settings, scheduler=address)
+    settings = dict(options=FuseOptions(method="depth-map", align=False), maps=["depth", "decision"])
+    result = fuse_stacks(tmp_path / "shots", tmp_path / "out", by="file", **settings, scheduler=address)
     assert not result.failed, result.failed
     assert {"slide.tif", "slide_depth.png", "slide_decision.png"} <= {path.name for path in result.output.iterdir()}
 
@@ -546,7 +544,7 @@ def test_a_second_batch_into_the_same_folder_is_refused(tmp_path):
     shots, out = make_stacks(tmp_path / "shots", 1), tmp_path / "out"
     out.mkdir()
     with Manifest(out).opened(), pytest.raises(OutputError, match="another batch"):
-        fuse_stacks(shots, out, settings=QUICK, workers=1)
+        fuse_stacks(shots, out, options=QUICK, workers=1)
 
 
 def test_planes_are_fused_on_a_cluster(tmp_path, run_command, address, small_stack):
@@ -589,8 +587,8 @@ def test_workers_elsewhere_find_a_network_that_was_named_from_here(tmp_path, mon
     weights = importlib.resources.files("allfocus") / "weights" / "ips.onnx"
     (tmp_path / "own.onnx").write_bytes(weights.read_bytes())
     monkeypatch.chdir(tmp_path)
-    settings = FuseSettings(method="own.onnx", align=False)
+    settings = dict(options=FuseOptions(method="own.onnx", align=False))
     with running_processes(tmp_path / "machines", workers=1) as processes:
-        result = fuse_stacks(shots, tmp_path / "out", settings=settings, scheduler=processes.address, patience=120)
+        result = fuse_stacks(shots, tmp_path / "out", **settings, scheduler=processes.address, patience=120)
     assert [row.error for row in result.rows] == [""]
     assert len(result.fused) == 1

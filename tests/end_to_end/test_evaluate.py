@@ -71,12 +71,14 @@ def test_json_is_all_there_is_on_stdout(run_command, sets, tmp_path):
 
 
 def test_failed_cells_are_counted_and_the_exit_code_says_so(run_command, sets, tmp_path):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no network")
     done = run_command(
-        "evaluate", "--dataset", "real-mff", "--data", sets, "--method", "average", "--method", "cnn",
+        "evaluate", "--dataset", "real-mff", "--data", sets, "--method", "average", "--method", broken,
         "--images", f"other={sets / 'real-mff/Fusion'}", "--workers", 1, "-o", tmp_path / "out",
     )  # fmt: skip
     assert done.returncode == 1
-    assert "allfocus: 2 of 6 cells failed; the first: real-mff 1 with cnn: cnn cannot run" in done.stderr
+    assert f"allfocus: 2 of 6 cells failed; the first: real-mff 1 with broken.onnx: {broken}: is no ONNX" in done.stderr
     assert "error (2)" in done.stdout
     assert "inf" in (tmp_path / "out/results.csv").read_text(), "the rest was scored"
 

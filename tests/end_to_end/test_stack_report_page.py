@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from allfocus.images.writing import write_image
-from allfocus.pipeline import fuse_files
 from allfocus.scenes.rendering import render_scene
+from allfocus.stack.pipeline import fuse_files
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser is driven by the package playwright")
 

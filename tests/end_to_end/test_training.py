@@ -323,7 +323,7 @@ def test_starting_from_a_network_of_other_sizes_is_refused(photos, finished, tmp
 def test_an_existing_run_is_refused_without_resume_and_left_alone(photos, finished, tmp_path):
     run = shutil.copytree(finished["ips-paper"], tmp_path / "run")
     before = (run / STATE_FILE).read_bytes()
-    with pytest.raises(InputError, match="holds a run already; add --resume"):
+    with pytest.raises(InputError, match="holds a run already; pass resume=True"):
         train(photos, run, recipe=small_recipe(), device="cpu")
     assert (run / STATE_FILE).read_bytes() == before
 

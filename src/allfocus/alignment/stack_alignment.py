@@ -18,7 +18,7 @@ from allfocus.alignment.stack_walk import ReadFrame, Walk, read_checked, walk_fr
 from allfocus.alignment.transforms import MODELS, Matrix, corner_motion, motion_of, unit_square
 from allfocus.errors import InputError
 from allfocus.images.image import ImageStack
-from allfocus.images.value_range import range_of_arrays
+from allfocus.images.value_range import plain_arrays, range_of_arrays
 
 __all__ = ["AlignmentResult", "ReadFrame", "StackAlignment", "align", "estimate_stack"]
 
@@ -86,7 +86,7 @@ def align(
         >>> result.alignment.registered, result.alignment.reference, len(result.frames)
         (False, 1, 3)
     """
-    arrays = list(frames.frames) if isinstance(frames, ImageStack) else [np.asarray(frame) for frame in frames]
+    arrays = list(frames.frames) if isinstance(frames, ImageStack) else plain_arrays(frames)
 
     _check_request(len(arrays), model, reference)
     values = range_of_arrays(arrays)

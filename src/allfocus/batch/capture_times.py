@@ -5,9 +5,9 @@ import struct
 from pathlib import Path
 
 from allfocus.errors import InputError
+from allfocus.files.opening import open_plain
 from allfocus.images.exif import EXIF_DIRECTORY, FileSlices, parse_block, require_modest
 from allfocus.images.exif_blocks import find_exif_block
-from allfocus.images.files import open_plain
 
 TAKEN, STORED, FRACTION = 0x9003, 0x9004, 0x9291
 """DateTimeOriginal, DateTimeDigitized and SubSecTimeOriginal."""

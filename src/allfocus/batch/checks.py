@@ -1,24 +1,24 @@
 """What can be told to be wrong before a batch begins: options, and the folder for the results."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
-from allfocus.batch.records import Manifest
-from allfocus.batch.stack_task import FuseSettings
+from allfocus.batch.manifest import Manifest
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.images.reading import SUFFIXES
+from allfocus.stack.options import FuseOptions, FuseOutputs
 
 
-def check_settings(settings: FuseSettings, settle: float) -> None:
+def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
     """Raises InputError where the method, the device or an option cannot be used."""
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.methods import require_method
+    from allfocus.stack.plan import check_method
 
-    maps = settings.depth_maps or settings.confidence_maps or settings.decision_maps
-    require_method(settings.method, device=settings.device, prefer=settings.prefer, maps=maps)
-    if settle < 0:
-        raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}")
+    check_method(options, FuseOutputs.beside(Path("result.png"), "result", kinds))
+    if not 0 <= settle < float("inf"):
+        raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}", code="bad-option")
 
 
 def prepare_output(target: Path, *, overwrite: bool) -> None:
@@ -36,13 +36,22 @@ def prepare_output(target: Path, *, overwrite: bool) -> None:
     for name in (SUMMARY_NAME, SHEET_NAME):
         if os.path.lexists(target / name):
             raise OutputError(
-                f"{target / name}: exists and was not made by a batch; choose another folder or --overwrite"
+                "exists and was not made by a batch",
+                where=target / name,
+                hint=["choose another folder", "{overwrite=on}"],
+                code="output-exists",
             )
 
 
-def check_ending(target: Path, ending: str | None, settings: FuseSettings) -> None:
-    """Raises OutputError where pictures with that ending and those settings could not be written."""
+def check_ending(target: Path, ending: str | None, options: FuseOptions) -> None:
+    """Raises OutputError where pictures with that ending and those options could not be written."""
     from allfocus.images.writing import check_output
 
     probe = target / f"result{ending or '.png'}"
-    check_output(probe, overwrite=True, bit_depth=settings.bit_depth if ending else None, quality=settings.quality)
+    check_output(
+        probe,
+        overwrite=True,
+        bit_depth=options.bit_depth if ending else None,
+        quality=options.quality,
+        compression=options.compression if ending else None,
+    )

@@ -9,6 +9,7 @@ import importlib.util
 import logging
 import os
 import pickle
+import re
 import signal
 import socket
 import ssl
@@ -23,6 +24,7 @@ from typing import Any, TypeVar
 
 from allfocus.batch.credentials import make_credentials
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError
+from allfocus.files.opening import open_plain
 from allfocus.version import __version__
 
 Item = TypeVar("Item")
@@ -30,6 +32,8 @@ Result = TypeVar("Result")
 
 MEMORY_FOR_A_WORKER = 2_500_000_000
 """Bytes: what fusing 24-megapixel frames takes at its peak. Fewer workers than processors are started if need be."""
+SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
+"""Ways to speak to a scheduler."""
 PATIENCE = 120.0
 """Seconds that a scheduler may be gone before the run gives up."""
 FAILURES = 1
@@ -90,6 +94,7 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         import dask
+        import distributed  # noqa: F401 (its settings must be there before ours, or they would go with ours in the end)
 
         settings = {
             "distributed.scheduler.allowed-failures": FAILURES,
@@ -124,15 +129,14 @@ class Cluster:
         if self._local is not None:
             return client(self._local, timeout=timeout, set_as_default=False)
         address = str(self.scheduler)
+        if _is_file(address):
+            _await_file(Path(address), self._patience)
         where = {"scheduler_file": address} if _is_file(address) else {"address": address}
         try:
+            # Before Dask sees it: a client of its own that cannot be made is closed later, with a wait and a traceback.
+            if not _is_file(address):
+                _require_address(address)
             return client(**where, timeout=timeout, set_as_default=False)
-        except TypeError as error:  # what Dask says where an encrypted connection lacks its certificates
-            raise InputError(
-                f"{address}: an encrypted connection needs certificates: set distributed.comm.tls (ca-file, client.key "
-                "and client.cert) in Dask's configuration, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and the like; see "
-                "docs/how-to/cluster.md"
-            ) from error
         except ssl.SSLError as error:
             raise InputError(
                 f"{address}: the certificates do not fit the scheduler's ({_first_line(error)}); both need one CA"
@@ -439,7 +443,48 @@ def _about_encryption(address: str) -> str:
 
 
 def _is_file(address: str) -> bool:
-    return address.endswith(".json") or Path(address).is_file()
+    return address.endswith(".json") or os.path.isfile(address)
+
+
+def _await_file(path: Path, seconds: float) -> None:
+    """Wait until a scheduler has written its file; Dask itself would wait for ever.
+
+    Raises:
+        InputError: It does not come, or is no plain file.
+    """
+    deadline = time.monotonic() + seconds
+    while not os.path.lexists(path):
+        if time.monotonic() >= deadline:
+            raise InputError(
+                "no such file; check the name, or start a scheduler that writes it", where=path, code="no-such-file"
+            )
+        time.sleep(0.1)
+    open_plain(path).close()
+
+
+def _require_address(address: str) -> None:
+    """Raise InputError for what cannot be the address of a scheduler, or lacks the certificates that it needs.
+
+    Raises:
+        InputError: It is none.
+        OSError, ValueError: The settings of TLS name files that are missing or no certificates.
+    """
+    import distributed
+
+    found = re.fullmatch(r"(?:([a-z]+)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s\[\]/:\x00]+):([0-9]{1,5})/?", address)
+    if found is None or found[1] not in (None, *SCHEMES) or not 0 < int(found[2]) < 65536:
+        raise InputError(
+            "is no address of a scheduler; write it like tcp://host:8786, or name its file",
+            where=repr(address),
+            code="bad-option",
+        )
+    security: Any = distributed.Security
+    if found[1] in ("tls", "wss") and security().get_connection_args("client").get("ssl_context") is None:
+        raise InputError(
+            f"{address}: an encrypted connection needs certificates: set distributed.comm.tls (ca-file, client.key "
+            "and client.cert) in Dask's configuration, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and the like; see "
+            "docs/how-to/cluster.md"
+        )
 
 
 def _first_line(error: BaseException) -> str:

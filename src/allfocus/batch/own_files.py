@@ -13,11 +13,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from allfocus.batch.records import FUSED, FrameStates, StackRecord
-from allfocus.errors import OutputError
-from allfocus.images.placing import recover_folder
-from allfocus.images.protection import FileState, file_state
+from allfocus.batch.manifest import FUSED, FrameStates, StackRecord
+from allfocus.errors import InputError, OutputError
+from allfocus.files.opening import open_plain, parse_json
+from allfocus.files.placing import recover_folder
+from allfocus.files.protection import FileState, edited_file, file_state, foreign_file
 from allfocus.images.writing import replace_file
+from allfocus.stack.options import command_words
 
 OwnFiles = dict[str, set[FileState]]
 """Names below the output folder, with the sizes and times of change that each had when we wrote it: one, or several
@@ -120,8 +122,9 @@ def _recorded(folder: Path, name: str, record: StackRecord | None) -> OwnFiles:
 
 def _read_receipt(path: Path) -> OwnFiles:
     try:
-        return from_states(json.loads(path.read_bytes())["files"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        with open_plain(path) as file:
+            return from_states(parse_json(file.read())["files"])
+    except (OSError, InputError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return {}
 
 
@@ -133,9 +136,9 @@ def refuse_foreign(folder: Path, names: tuple[str, ...], own: OwnFiles) -> str:
         if not os.path.lexists(path):
             continue
         if name not in own:
-            return f"{path}: exists already and was not made by this batch; move it away, or add --overwrite"
+            return foreign_file(path).told(command_words)
         if file_state(path) not in own[name]:
-            return f"{path}: was edited since it was fused; move it away, or add --overwrite to fuse it again"
+            return edited_file(path).told(command_words)
     return ""
 
 

@@ -2,23 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from allfocus.batch.checks import check_ending, check_settings, prepare_output
+from allfocus.batch.checks import check_ending, check_options, prepare_output
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
-from allfocus.batch.ome_zarr_files import is_zarr
-from allfocus.batch.own_files import (
-    OwnFiles,
-    as_states,
-    files_of,
-    from_states,
-    refuse_foreign,
-    remove_receipt,
-    set_aside_edited,
-)
-from allfocus.batch.records import (
+from allfocus.batch.manifest import (
     FAILED,
     FILE_NAME,
     FUSED,
@@ -29,14 +19,25 @@ from allfocus.batch.records import (
     settings_key,
     still_valid,
 )
-from allfocus.batch.stack_task import FuseSettings, StackTask, fuse_stack, software_key
+from allfocus.batch.own_files import (
+    OwnFiles,
+    as_states,
+    files_of,
+    from_states,
+    refuse_foreign,
+    remove_receipt,
+    set_aside_edited,
+)
+from allfocus.batch.planes.ome_zarr_files import is_zarr
+from allfocus.batch.stack_task import StackTask, fuse_stack, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
-from allfocus.images.protection import FileState, InputFiles, OwnResults, replacing_only
+from allfocus.files.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
 from allfocus.images.reading import natural_order
 from allfocus.images.writing import default_ending
+from allfocus.stack.options import FuseOptions
 
 SECONDS_BETWEEN_SUMMARIES = 10.0
 """While watching, how often the summary and the contact sheet are written at most."""
@@ -66,7 +67,7 @@ class BatchProgress:
     """What has come in since the last call."""
 
 
-Progress = Callable[[BatchProgress], None]
+BatchListener = Callable[[BatchProgress], None]
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def fuse_stacks(
     gap: float = DEFAULT_GAP,
     size: int | None = None,
     manifest: str | os.PathLike[str] | None = None,
-    settings: FuseSettings | None = None,
+    options: FuseOptions | None = None,
+    maps: Collection[str] = (),
     ending: str | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -112,7 +114,7 @@ def fuse_stacks(
     watch: bool = False,
     settle: float = 10.0,
     stop_after: float | None = None,
-    progress: Progress | None = None,
+    progress: BatchListener | None = None,
 ) -> BatchResult:
     """Every stack below a folder, fused; a second run fuses only what is missing or has changed.
 
@@ -123,7 +125,8 @@ def fuse_stacks(
         gap: Seconds between shots that begin a new stack.
         size: Frames in each stack, where they are counted off.
         manifest: A CSV file that lists the stacks.
-        settings: How to fuse; by default as ``allfocus.fuse_files`` does.
+        options: How to fuse; by default as ``allfocus.fuse_files`` does.
+        maps: What to write beside each result, out of depth, confidence, check, veil, decision and report.
         ending: Of the results, like ".tif"; by default that of the first frame where it can be written, else ".png".
         scheduler: Address or scheduler file of a running Dask scheduler; None starts a cluster on this machine.
         workers: Of the local cluster; None sizes it to the machine.
@@ -149,21 +152,25 @@ def fuse_stacks(
         ...     Path(place, "shots/beetle").mkdir(parents=True)
         ...     for number, frame in enumerate(scene.frames):
         ...         _ = allfocus.write_image(frame, f"{place}/shots/beetle/{number}.png")
-        ...     settings = FuseSettings(method="average", align=False)
-        ...     first = fuse_stacks(f"{place}/shots", f"{place}/out", settings=settings, workers=1)
-        ...     second = fuse_stacks(f"{place}/shots", f"{place}/out", settings=settings, workers=1)
+        ...     options = allfocus.FuseOptions(method="average", align=False)
+        ...     first = fuse_stacks(f"{place}/shots", f"{place}/out", options=options, workers=1)
+        ...     second = fuse_stacks(f"{place}/shots", f"{place}/out", options=options, workers=1)
         >>> [row.output for row in first.fused], len(second.fused), len(second.unchanged)
         (['beetle.png'], 0, 1)
     """
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
     from allfocus.fusion.methods import absolute_name
 
-    chosen = settings or FuseSettings()
+    chosen = options or FuseOptions()
     # Workers have folders of their own.
     chosen = replace(chosen, method=absolute_name(chosen.method))
     root, target = Path(folder).absolute(), Path(output).absolute()
-    check_settings(chosen, settle)
-    if target.resolve() == root.resolve():
+    check_options(chosen, maps, settle)
+    if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
+        raise InputError(
+            "patience, and the time after which watching ends, are numbers of seconds, 0 or more", code="bad-option"
+        )
+    if os.path.realpath(target) == os.path.realpath(root):
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
     def look() -> list[Stack]:
@@ -171,55 +178,60 @@ def fuse_stacks(
 
     stacks = look()
     if not stacks and not watch:
-        cure = "name an output that ends in .zarr or .tif" if is_zarr(root) else "check the folder, or --watch to wait"
-        raise InputError(f"{folder}: no pictures were found below it; {cure}")
+        cures = ["check the folder", "{watch=on} to wait"]
+        cure = ["name an output that ends in .zarr or .tif"] if is_zarr(root) else cures
+        raise InputError("no pictures were found below it", where=folder, hint=cure, code="no-such-file")
     inputs = [Path(manifest)] if manifest is not None else []
     pages = [target / name for name in (SUMMARY_NAME, SHEET_NAME, FILE_NAME)]
     InputFiles([*inputs, *(frame for stack in stacks for frame in stack.frames)]).refuse(pages)
     prepare_output(target, overwrite=overwrite)
     check_ending(target, ending, chosen)
     with Manifest(target).opened() as records:
-        batch = _Batch(root, target, chosen, ending, records, inputs=inputs, overwrite=overwrite, progress=progress)
+        run = _BatchRun(
+            root, target, chosen, tuple(maps), ending, records, inputs=inputs, overwrite=overwrite, progress=progress
+        )
         cluster = None
         try:
             if not watch:
-                batch.plan(stacks)
-            if watch or batch.tasks:
+                run.plan(stacks)
+            if watch or run.tasks:
                 with Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster:
                     try:
                         if watch:
-                            batch.watch(cluster, look, settle=settle, stop_after=stop_after)
+                            run.watch(cluster, look, settle=settle, stop_after=stop_after)
                         else:
-                            batch.fuse_all(cluster)
+                            run.fuse_all(cluster)
                     except KeyboardInterrupt:
-                        batch.take(cluster.collect_finished())
+                        run.take(cluster.collect_finished())
                         raise
-            batch.tell(None)
+            run.tell(None)
         finally:
-            batch.write_summary()
-    return batch.result()
+            run.write_summary()
+    return run.result()
 
 
-class _Batch:
+class _BatchRun:
     """The state of one run: what was found, what has been given to the cluster, and what has come back."""
 
     def __init__(
         self,
         root: Path,
         target: Path,
-        settings: FuseSettings,
+        options: FuseOptions,
+        kinds: tuple[str, ...],
         ending: str | None,
         records: Manifest,
         *,
         inputs: Sequence[Path],
         overwrite: bool,
-        progress: Progress | None,
+        progress: BatchListener | None,
     ) -> None:
         self.rows: dict[str, StackRecord] = {}
         self.tasks: dict[str, StackTask] = {}
-        self._root, self._target, self._settings, self._ending = root, target, settings, ending
-        self._software = software_key(settings.method)
-        self._key = settings_key(asdict(settings), self._software)
+        self._root, self._target, self._options, self._ending = root, target, options, ending
+        self._kinds = kinds
+        self._software = software_key(options.method)
+        self._key = settings_key({**options.settings(), "maps": sorted(kinds)}, self._software)
         self._records = records
         self._overwrite = overwrite
         self._progress = progress or (lambda state: None)
@@ -237,7 +249,7 @@ class _Batch:
         self.protect(stacks)
         tasks = {stack.name: self._task(stack) for stack in stacks}
         for task in tasks.values():  # results before maps, so that it is the maps that have to give way
-            self._owners.setdefault(task.output.casefold(), task.name)
+            self._owners.setdefault(name_key(task.output), task.name)
         for stack in stacks:
             task = tasks[stack.name]
             states = frame_states(stack.frames, self._root)
@@ -285,15 +297,16 @@ class _Batch:
             root=str(self._root),
             folder=str(self._target),
             output=stack.name + ending,
-            settings=self._settings,
+            options=self._options,
             settings_key=self._key,
+            kinds=self._kinds,
             software=self._software,
         )
 
     def _clash(self, task: StackTask) -> str:
         """Why a file of this stack is already that of another one; empty when none is."""
         for name in (task.output, *task.map_names):
-            owner = self._owners.setdefault(name.casefold(), task.name)
+            owner = self._owners.setdefault(name_key(name), task.name)
             if owner != task.name:
                 return (
                     f"{name}: is a file of the stack {owner} too; rename one of the two stacks, or leave out the maps"

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allfocus.batch.manifest import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
 from allfocus.batch.own_files import files_of, from_states, lost_thumbnail_path, thumbnail_path, write_receipt
-from allfocus.batch.records import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.images.files import open_plain
-from allfocus.images.protection import FileState, OwnResults, file_state, replacing_only
+from allfocus.files.opening import open_plain
+from allfocus.files.protection import FileState, OwnResults, file_state, replacing_only
+from allfocus.stack.options import FuseOptions, FuseOutputs, command_words
 from allfocus.version import __version__
 
 if TYPE_CHECKING:
@@ -25,34 +26,6 @@ if TYPE_CHECKING:
 
 THUMBNAIL_SIDE = 240
 """Pixels a side on the contact sheet."""
-
-
-@dataclass(frozen=True)
-class FuseSettings:
-    """How every stack of a batch is fused; see ``allfocus.fuse_files`` for what each means.
-
-    Unlike ``FuseOptions``, which is about one stack, it names no files: each stack has maps of its own, or none has.
-    """
-
-    method: str = "ips"
-    align: bool = True
-    crop: bool = True
-    prefer: str | None = None
-    skip_bad: bool = False
-    linear_light: bool | None = None
-    unveil: bool = True
-    bit_depth: int | None = None
-    quality: int = 95
-    device: str = "auto"
-    max_pixels: int | None = None
-    depth_maps: bool = False
-    """Also write NAME_depth.png beside each result."""
-    confidence_maps: bool = False
-    """Also write NAME_confidence.png beside each result."""
-    decision_maps: bool = False
-    """Also write NAME_decision.png beside each result."""
-    check_maps: bool = False
-    """Also write NAME_check.png beside each result."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +40,10 @@ class StackTask:
     """The output folder."""
     output: str
     """The result, below the output folder."""
-    settings: FuseSettings
+    options: FuseOptions
     settings_key: str
+    kinds: tuple[str, ...] = ()
+    """The maps to write beside the result; see ``FuseOutputs.beside``."""
     software: str = ""
     """What fuses, from :func:`software_key`; a worker that has something else refuses. Empty takes any."""
     replaceable: FrameStates | None = None
@@ -80,21 +55,19 @@ class StackTask:
         return Path(self.folder, self.output)
 
     @property
+    def outputs(self) -> FuseOutputs:
+        """The files to write."""
+        return FuseOutputs.beside(self.target, Path(self.name).name, self.kinds, overwrite=True)
+
+    @property
     def maps(self) -> dict[str, Path]:
-        """The maps to write, by the name of the option of ``fuse_files``."""
-        return {
-            f"{kind}_map": self.target.with_name(f"{Path(self.name).name}_{kind}.png")
-            for kind in ("depth", "confidence", "decision", "check")
-            if getattr(self.settings, f"{kind}_maps")
-        }
+        """The maps to write, by the name of their field; a depth map has a preview in colours beside it."""
+        return self.outputs.maps()
 
     @property
     def map_names(self) -> tuple[str, ...]:
-        """All files of maps, below the output folder; a depth map has a preview in colours beside it."""
-        from allfocus.fusion_plan import preview_path
-
-        paths = [*self.maps.values(), *(preview_path(path) for kind, path in self.maps.items() if kind == "depth_map")]
-        return tuple(path.relative_to(self.folder).as_posix() for path in paths)
+        """All files of maps, below the output folder."""
+        return tuple(path.relative_to(self.folder).as_posix() for path in self.maps.values())
 
     @property
     def thumbnail(self) -> Path:
@@ -137,7 +110,7 @@ def fuse_stack(task: StackTask) -> StackRecord:
     try:
         record = _fuse(task, record)
     except AllfocusError as error:
-        record = replace(record, error=_one_line(str(error)))
+        record = replace(record, error=_one_line(error.told(command_words)), code=error.code)
     except MemoryError:
         record = replace(record, error="there is not enough memory; use fewer workers, or smaller frames")
     except Exception as error:
@@ -152,9 +125,9 @@ def fuse_stack(task: StackTask) -> StackRecord:
 def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
     import cv2
 
-    from allfocus.pipeline import fuse_files
+    from allfocus.stack.pipeline import fuse_files
 
-    own = software_key(task.settings.method)
+    own = software_key(task.options.method)
     if task.software and task.software != own:
         raise InputError(
             f"the worker {record.worker} has allfocus {own}, but {task.software} was asked for (version and weights); "
@@ -176,7 +149,7 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
 
     results = _own_results(task, written, require_unchanged)
     with replacing_only(results):
-        result = fuse_files(frames, task.target, overwrite=True, **_options(task))
+        result = fuse_files(frames, task.outputs, task.options)
         _write_thumbnail(result.image, task.thumbnail)
         if result.worst_place is not None:
             _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
@@ -228,26 +201,6 @@ def _make_folder(folder: Path) -> None:
         raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
 
 
-def _options(task: StackTask) -> dict[str, Any]:
-    settings = task.settings
-    options: dict[str, Any] = {
-        "method": settings.method,
-        "align": settings.align,
-        "crop": settings.crop,
-        "prefer": settings.prefer,
-        "skip_bad": settings.skip_bad,
-        "linear_light": settings.linear_light,
-        "unveil": settings.unveil,
-        "bit_depth": settings.bit_depth,
-        "quality": settings.quality,
-        "device": settings.device,
-        **task.maps,
-    }
-    if settings.max_pixels is not None:
-        options["max_pixels"] = settings.max_pixels
-    return options
-
-
 def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> None:
     for frame, (_, size, _) in zip(frames, states, strict=True):
         if size < 0 and os.path.lexists(frame):
@@ -261,10 +214,10 @@ def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> Non
 
 def _write_thumbnail(image: "NDArray[Any]", path: Path, *, side: int = THUMBNAIL_SIDE) -> None:
     # Imported here, as is the pipeline, because the program that only hands out tasks needs no pixels.
-    from allfocus.html_pages import in_colour, shrink
     from allfocus.images.image import Image
     from allfocus.images.value_range import range_of_arrays
     from allfocus.images.writing import encode_webp, replace_file, to_integers
+    from allfocus.pages.pictures import in_colour, shrink
 
     unit = range_of_arrays([image]).to_unit(image)
     small = Image(in_colour(shrink(unit, side)))
@@ -277,3 +230,10 @@ def _worker_name() -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def __getattr__(name: str) -> object:
+    """Say what replaces a name of version 0.1."""
+    if name == "FuseSettings":
+        raise AttributeError("FuseSettings is gone: use allfocus.FuseOptions, and maps=('depth', ...) of fuse_stacks")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,13 +13,16 @@ from typing import TypeVar
 
 from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import InputError
-from allfocus.images.files import open_plain
+from allfocus.files.opening import open_plain
+from allfocus.files.protection import name_key
 from allfocus.images.reading import SUFFIXES, natural_order
 
 Answer = TypeVar("Answer")
 
 DEFAULT_GAP = 10.0
 """Seconds between two shots that begin a new stack: slower than any focus rail, faster than changing the subject."""
+
+LONGEST_GAP = 366 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,8 @@ def find_stacks(
     root = Path(folder).absolute()
     if not root.is_dir():
         raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
-    if gap <= 0:
-        raise InputError(f"gap is a number of seconds above 0; found {gap:g}")
+    if not 0 < gap <= LONGEST_GAP:
+        raise InputError(f"gap is a number of seconds above 0, and no longer than a year; found {gap:g}")
     if size is not None and (size < 2 or by != "number"):
         raise InputError(f"size = {size}: a stack has 2 frames or more, and only grouping by number counts them off")
     if manifest is not None:
@@ -98,8 +101,9 @@ def find_stacks(
 
 def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Iterator[tuple[str, list[Path]]]:
     """Each folder that holds pictures, as the name below the root ("" for the root itself), with its pictures."""
-    hidden = None if skip is None else skip.resolve()
-    real = root.resolve()
+    # Unlike Path.resolve, no error for a link that leads to itself.
+    hidden = None if skip is None else Path(os.path.realpath(skip))
+    real = Path(os.path.realpath(root))
 
     for place, folders, files in os.walk(root, onerror=note):
         here = Path(place)
@@ -167,7 +171,7 @@ def _ask_each(
 def _split_by_number(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
     if size is not None:
         stacks = [_named_after_first(group, place) for group in _cut(pictures, list(range(size, len(pictures), size)))]
-        short = f"has {len(stacks[-1].frames)} frames, not {size}; frames are missing, or --size is another"
+        short = f"has {len(stacks[-1].frames)} frames, not {size}; frames are missing, or the size of stacks is another"
         return [*stacks[:-1], stacks[-1] if len(stacks[-1].frames) == size else replace(stacks[-1], problem=short)]
     numbers, stray = _ask_each(pictures, place, _number_of)
     breaks = [
@@ -238,20 +242,20 @@ def _read_manifest(manifest: Path, root: Path) -> list[Stack]:
 
 
 def _check_names(stacks: Iterable[Stack]) -> list[Stack]:
-    """Gives stacks whose names clash the ending of their first frame; A and a are one name, as on some file systems."""
+    """Gives stacks whose names clash the ending of their first frame."""
     found = list(stacks)
     counts: dict[str, int] = {}
     for stack in found:
-        counts[stack.name.casefold()] = counts.get(stack.name.casefold(), 0) + 1
+        counts[name_key(stack.name)] = counts.get(name_key(stack.name), 0) + 1
     named = [
         stack
-        if counts[stack.name.casefold()] == 1
+        if counts[name_key(stack.name)] == 1
         else replace(stack, name=f"{stack.name}_{stack.frames[0].suffix.lstrip('.').lower()}")
         for stack in found
     ]
     seen: dict[str, Stack] = {}
     for stack in named:
-        other = seen.setdefault(stack.name.casefold(), stack)
+        other = seen.setdefault(name_key(stack.name), stack)
         if other is not stack:
             raise InputError(
                 f"{stack.frames[0]} and {other.frames[0]} begin stacks of one name ({stack.name}); rename one of them"

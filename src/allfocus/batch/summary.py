@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from allfocus.batch.manifest import FUSED, StackRecord
 from allfocus.batch.own_files import lost_thumbnail_path, thumbnail_path
-from allfocus.batch.records import FUSED, StackRecord
 from allfocus.images.writing import replace_file
 
 SUMMARY_NAME = "summary.csv"
@@ -68,7 +68,7 @@ def write_contact_sheet(folder: Path, rows: Sequence[StackRecord], *, title: str
     The page holds the small pictures itself and links to the large ones beside it.
     """
     # Imported here because a run that finds nothing to do should cost nothing.
-    from allfocus.html_pages import build_page
+    from allfocus.pages.html import build_page
 
     failed = [row for row in rows if row.status != FUSED]
     fused = [row for row in rows if row.status == FUSED]
@@ -95,7 +95,7 @@ def write_contact_sheet(folder: Path, rows: Sequence[StackRecord], *, title: str
 def _card(folder: Path, row: StackRecord) -> str:
     from urllib.parse import quote
 
-    from allfocus.html_pages import escape
+    from allfocus.pages.html import escape
 
     name = escape(row.stack)
     thumbnail = thumbnail_path(folder, row.stack)
@@ -111,7 +111,7 @@ def _card(folder: Path, row: StackRecord) -> str:
 
 def _lost(folder: Path, row: StackRecord) -> str:
     """What a stack that is worth a look lost: how much, and the worst place beside the frame that shows more."""
-    from allfocus.html_pages import escape
+    from allfocus.pages.html import escape
 
     if not row.lost_flag:
         return ""
@@ -130,7 +130,7 @@ def _embed(thumbnail: Path, label: str) -> str:
 
 
 def _failure(row: StackRecord) -> str:
-    from allfocus.html_pages import escape
+    from allfocus.pages.html import escape
 
     return f'<p class="failed-stack"><strong>{escape(row.stack)}</strong><br>{escape(row.error)}</p>'
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from allfocus.batch.records import FrameStates, frame_states
+from allfocus.batch.manifest import FrameStates, frame_states
 from allfocus.batch.stacks import Stack
 
 

@@ -160,7 +160,9 @@ def _render(recipe: StackRecipe, folder: Path, description: str) -> None:
         (partial / "recipe.json").write_text(description + "\n", encoding="utf-8")
         os.replace(partial, folder)
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}; choose another --cache") from error
+        raise OutputError(
+            f"cannot be written ({error.strerror or error})", where=folder, hint="{cache} to another folder"
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

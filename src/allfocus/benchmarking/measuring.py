@@ -13,16 +13,14 @@ from typing import Any
 from allfocus.benchmarking.inputs import RenderedStack, StackRecipe, prepare_stack
 from allfocus.benchmarking.processes import ProcessCost, ProgramFailedError, measure_commands
 from allfocus.benchmarking.quality import Quality, score_result
-from allfocus.benchmarking.tools import Mode, describe_version
+from allfocus.benchmarking.tools import Mode
 from allfocus.errors import InputError
 from allfocus.evaluation.provenance import describe_origin
 from allfocus.images.writing import replace_file
+from allfocus.progress import StepProgress
 
 FORMAT_VERSION = 1
 """Of the JSON file; grows when the meaning of a field changes."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name of the stack, how many runs on it are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,8 @@ def run_benchmark(
     repeats: int = 3,
     quick: bool = False,
     missing: dict[str, str] | None = None,
-    progress: Progress | None = None,
+    versions: dict[str, str] | None = None,
+    progress: StepProgress | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> BenchmarkResult:
     """Return what each mode cost on each stack, and write it to a file after every single run.
@@ -127,12 +126,12 @@ def run_benchmark(
         repeats: Rounds.
         quick: Noted in the result.
         missing: Noted in the result.
-        progress: See :data:`Progress`.
+        versions: What the programs of the peers say about theirs.
+        progress: See :data:`StepProgress`.
         notice: Called with a sentence about what goes on.
     """
-    programs = sorted({program for mode in modes for program in mode.programs})
     origin = describe_origin() | {
-        "peers": {program: describe_version(program) for program in programs},
+        "peers": dict(versions or {}),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     result = BenchmarkResult(list(recipes), repeats, quick, dict(missing or {}), origin)

@@ -2,9 +2,10 @@
 
 A picture is decided at several levels, each with a quarter of the pixels of the next finer one: their costs are added
 up, the coarsest with the graph that sees the picture whole, the finest ones of a large picture with the refiner, those
-between with the graph of a level with context. onnxruntime tells the shapes that every operator saw in one run, with all of its optimisations switched off so that the operators are those of
-the file. A multiplication and an addition count as two operations; a function such as exp counts as one; moving data
-counts nothing. An operator that is not in the table stops the count, so that it is never too low.
+between with the graph of a level with context. onnxruntime tells the shapes that every operator saw in one run, with
+all of its optimisations switched off so that the operators are those of the file. A multiplication and an addition
+count as two operations; a function such as exp counts as one; moving data counts nothing. An operator that is not in
+the table stops the count, so that it is never too low.
 """
 
 import base64

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from allfocus.benchmarking.measuring import Progress
 from allfocus.benchmarking.plots import arrange, growth_panel
 from allfocus.benchmarking.processes import measure_commands
 from allfocus.benchmarking.tools import own_command
 from allfocus.evaluation.provenance import describe_origin
 from allfocus.images.image import Image
 from allfocus.images.writing import replace_file, write_image
+from allfocus.progress import StepProgress
 from allfocus.scenes.rendering import render_scene
 
 TILE = (1000, 1000)
@@ -119,7 +119,7 @@ def run_scaling(
     sides: Sequence[int] = SIDES,
     lengths: Sequence[int] = LENGTHS,
     tile: tuple[int, int] = TILE,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> ScalingResult:
     """Return the cost of fusing stacks of growing size and of growing length, and write it down after every run.

@@ -1,14 +1,14 @@
-"""The programs that are compared, as a table: for each mode its command line, and how to tell whether it is there.
+"""The programs that are compared: each mode with its command line, and how to tell whether it is there.
 
-Every mode writes TIFF, which costs all of them little; frames are PNG. Options are those that the programs' own manuals
-recommend for focus stacking; where a program does more than asked by default, it is measured with and without.
+Other programs are described in a file of their own, ``benchmarks/rivals/peers.py`` of the source tree.
 """
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,80 +40,36 @@ class Mode:
         return self.aligns is None or self.aligns == recipe.moved
 
 
-ENFUSE_OPTIONS = ["--exposure-weight=0", "--saturation-weight=0", "--contrast-weight=1", "--hard-mask"]
-"""What enfuse's manual gives for focus stacks."""
+def _ask_version(program: str) -> Command:
+    return [program, "--version"]
 
 
-def _enfuse(stack: RenderedStack, output: Path, work: Path) -> list[Command]:
-    return [["enfuse", *ENFUSE_OPTIONS, "-o", str(output), *map(str, stack.frames)]]
+@dataclass(frozen=True)
+class Peer:
+    """Another program, and every way in which it is run."""
+
+    where: str
+    """Where to get it."""
+    modes: tuple[Mode, ...]
+    version: Callable[[str], Command] = _ask_version
+    """Program -> what to run to be told its version."""
 
 
-def _align_and_enfuse(stack: RenderedStack, output: Path, work: Path) -> list[Command]:
-    aligned = [str(work / f"aligned{number:04d}.tif") for number in range(len(stack.frames))]
-    # -m: optimise the field of view of each frame, which is what focus breathing changes; -C: crop to what all show.
-    align = ["align_image_stack", "-m", "-C", "--use-given-order", "-a", str(work / "aligned"), *map(str, stack.frames)]
-    return [align, ["enfuse", *ENFUSE_OPTIONS, "-o", str(output), *aligned]]
+def load_peers(path: Path) -> dict[str, Peer]:
+    """Return the peers that a Python file describes as ``PEERS``, by their names.
 
-
-def _focus_stack(*options: str) -> Callable[[RenderedStack, Path, Path], list[Command]]:
-    return lambda stack, output, work: [["focus-stack", *options, f"--output={output}", *map(str, stack.frames)]]
-
-
-def _shinestacker(algorithm: str, *, align: bool) -> Callable[[RenderedStack, Path, Path], list[Command]]:
-    def commands(stack: RenderedStack, output: Path, work: Path) -> list[Command]:
-        arguments = [algorithm, "align" if align else "", str(work), str(stack.folder), str(output)]
-        return [[_interpreter_of("shinestacker"), "-c", _SHINESTACKER_DRIVER, *arguments]]
-
-    return commands
-
-
-# Its own command opens a window; this uses its Python interface as its documentation shows.
-_SHINESTACKER_DRIVER = """
-import os, shutil, sys
-from pathlib import Path
-from shinestacker.algorithms import AlignFrames, CombinedActions, DepthMapStack, FocusStack, PyramidStack, StackJob
-algorithm, align, work, frames, output = sys.argv[1:]
-os.symlink(frames, os.path.join(work, "frames"))
-job = StackJob("job", work, input_path="frames")
-if align:
-    job.add_action(CombinedActions("aligned", [AlignFrames()]))
-job.add_action(FocusStack("fused", {"pyramid": PyramidStack, "depth-map": DepthMapStack}[algorithm]()))
-job.run()
-[made] = [path for path in Path(work, "fused").iterdir() if path.is_file()]
-shutil.copyfile(made, output)
-"""
-
-PEER_MODES: tuple[Mode, ...] = (
-    Mode("enfuse", "enfuse", ("enfuse",), False, _enfuse),
-    Mode("align_image_stack + enfuse", "enfuse", ("align_image_stack", "enfuse"), True, _align_and_enfuse),
-    Mode("focus-stack", "focus-stack", ("focus-stack",), None, _focus_stack()),
-    Mode(
-        "focus-stack, no colour match",
-        "focus-stack",
-        ("focus-stack",),
-        None,
-        _focus_stack("--no-whitebalance", "--no-contrast"),
-    ),
-    Mode(
-        "focus-stack --no-align",
-        "focus-stack",
-        ("focus-stack",),
-        False,
-        _focus_stack("--no-align"),
-        needs_option="--no-align",
-    ),
-    Mode("shinestacker pyramid", "shinestacker", ("shinestacker",), False, _shinestacker("pyramid", align=False)),
-    Mode("shinestacker depth map", "shinestacker", ("shinestacker",), False, _shinestacker("depth-map", align=False)),
-    Mode("shinestacker align + pyramid", "shinestacker", ("shinestacker",), True, _shinestacker("pyramid", align=True)),
-)
-"""Every way in which peers are run."""
-
-PEERS: dict[str, str] = {
-    "enfuse": "apt install enfuse hugin-tools, or https://enblend.sourceforge.net",
-    "focus-stack": "https://github.com/PetteriAimonen/focus-stack",
-    "shinestacker": "pip install shinestacker, with its command on the PATH",
-}
-"""Every peer, with where to get it."""
+    Raises:
+        InputError: There is no such file, or it describes none.
+    """
+    try:
+        found = runpy.run_path(str(path)).get("PEERS")
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror}); name a file that describes other programs", where=path
+        ) from error
+    if not isinstance(found, dict) or not all(isinstance(peer, Peer) for peer in found.values()):
+        raise InputError("describes no other programs as PEERS; see benchmarks/rivals/peers.py", where=path)
+    return found
 
 
 def own_modes(methods: Sequence[str]) -> list[Mode]:
@@ -141,50 +97,42 @@ def own_command() -> Command:
     return [sys.executable, "-m", "allfocus.cli"]
 
 
-def find_peer_modes(names: Sequence[str]) -> tuple[list[Mode], dict[str, str]]:
+def find_peer_modes(peers: Mapping[str, Peer], names: Sequence[str]) -> tuple[list[Mode], dict[str, str]]:
     """Return the modes of the peers that can be run here, and for all that cannot the reason.
 
     Args:
+        peers: Those there are.
         names: Peers to look for; none means all of them, ``none`` means no peer.
 
     Raises:
         InputError: There is no peer of that name.
     """
     for name in names:
-        if name not in PEERS and name != "none":
-            raise InputError(f"there is no peer {name!r}; choose from: {', '.join(PEERS)}, none")
-    wanted = [name for name in PEERS if name in names] if names else list(PEERS)
+        if name not in peers and name != "none":
+            raise InputError(
+                f"there is no peer {name!r}; choose from: {', '.join([*peers, 'none'])}", code="bad-option"
+            )
     found, missing = [], {}
-    for mode in PEER_MODES:
-        if mode.peer not in wanted:
-            continue
-        absent = [program for program in mode.programs if shutil.which(program) is None]
-        if absent:
-            missing[mode.name] = f"{' and '.join(absent)} not installed ({PEERS[mode.peer]})"
-        elif mode.needs_option and mode.needs_option not in _help_of(mode.programs[0]):
-            missing[mode.name] = f"this version of {mode.programs[0]} has no {mode.needs_option}"
-        else:
-            found.append(mode)
+    for peer in (own for name, own in peers.items() if not names or name in names):
+        for mode in peer.modes:
+            absent = [program for program in mode.programs if shutil.which(program) is None]
+            if absent:
+                missing[mode.name] = f"{' and '.join(absent)} not installed ({peer.where})"
+            elif mode.needs_option and mode.needs_option not in _help_of(mode.programs[0]):
+                missing[mode.name] = f"this version of {mode.programs[0]} has no {mode.needs_option}"
+            else:
+                found.append(mode)
     return found, missing
 
 
-def describe_version(program: str) -> str:
-    """Return what a program says about its version, in one line."""
-    if program == "shinestacker":
-        code = "import importlib.metadata as m; print('shinestacker', m.version('shinestacker'))"
-        return _version_line([_interpreter_of(program), "-c", code])
-    if program == "align_image_stack":
-        return _version_line([program, "--help"])
-    return _version_line([program, "--version"])
-
-
-def _interpreter_of(program: str) -> str:
-    """Return the Python that an installed command runs in, from the first line of its script."""
-    path = shutil.which(program)
-    first = Path(path).read_bytes().splitlines()[0] if path else b""
-    if not first.startswith(b"#!"):
-        raise InputError(f"{program}: is not the script of a Python package; install it with pip")
-    return first[2:].decode().strip()
+def describe_versions(peers: Mapping[str, Peer], modes: Sequence[Mode]) -> dict[str, str]:
+    """Return what each program of some modes says about its version, in one line."""
+    return {
+        program: _version_line(peers[mode.peer].version(program))
+        for mode in modes
+        for program in mode.programs
+        if mode.peer in peers
+    }
 
 
 def _help_of(program: str) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds, take_options
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
 from allfocus.cli.printing import (
-    device_option,
     echo,
     json_option,
     overwrite_option,
@@ -22,37 +22,40 @@ from allfocus.cli.printing import (
     printable,
     progress_bar,
 )
+from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
+from allfocus.stack.options import BATCH, KINDS, offered, option_flags
 
 if TYPE_CHECKING:
-    from allfocus.batch.records import StackRecord
-    from allfocus.batch.running import BatchProgress, BatchResult, Progress
+    from allfocus.batch.manifest import StackRecord
+    from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
 
+PLANES_TAKE = ("prefer", "device")
+"""Options of a fusion that planes have too."""
 ONLY_FOR_STACKS = (
-    *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "method", "align", "skip_bad"),
-    *("crop", "linear_light", "unveil", "depth_maps", "confidence_maps", "decision_maps", "check_maps", "bit_depth"),
-    *("quality", "max_pixels", "dry_run"),
+    *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "dry_run"),
+    *(name for name in offered(BATCH) if name not in PLANES_TAKE),
+    *(f"{kind}_maps" for kind in KINDS),
 )
 """Options that say nothing about planes; given with them, they are a mistake."""
 ROWS = 8
 """Stacks that the live table shows."""
 
 
+LEAST_MEMORY = 10**8
+"""Bytes that a worker needs to begin at all."""
+MOST_MEMORY = 10**18
+
+
 def parse_memory(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """Bytes of a text like 3GB, 2.5GiB or 800MB."""
     if value is None:
         return None
-    units = {"GIB": 2**30, "MIB": 2**20, "GB": 10**9, "MB": 10**6, "B": 1}
-    text = value.strip().upper()
-    unit = next((name for name in units if text.endswith(name)), "")
-    try:
-        size = int(float(text.removesuffix(unit)) * units[unit]) if unit else 0
-    except ValueError:
-        size = 0
-    if size < 10**8:
-        raise click.BadParameter(
-            f"{value!r} is no size of memory; write it like 3GB (100MB at least)", context, parameter
-        )
+    size = parse_bytes(value)
+    if size < LEAST_MEMORY:
+        raise click.BadParameter(f"{value!r} is too little memory for a worker; give 100MB or more", context, parameter)
+    if size >= MOST_MEMORY:
+        raise click.BadParameter(f"{value!r} is more memory than a machine can have; give less", context, parameter)
     return size
 
 
@@ -92,32 +95,10 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option("--stop-after", type=float, help="Seconds without anything to do that end --watch; default: never.")
 @click.option("--format", "ending", type=click.Choice(["png", "tif", "jpg", "webp"]), help="Else as the frames.")
-@click.option(
-    "--method",
-    default="ips",
-    show_default=True,
-    help="How to fuse (see allfocus methods), or the .onnx file of a network of your own.",
-)
-@click.option("--align/--no-align", default=True, show_default=True, help="Bring moved frames onto one grid.")
-@click.option("--crop/--keep-size", default=True, help="Cut moved frames to what all show, or keep the size. [crop]")
-@click.option("--prefer", type=click.Choice(["near", "far"]), help="Which end of the stack wins where frames conflict.")
-@click.option("--skip-bad", is_flag=True, help="Leave out frames that are damaged or do not belong.")
-@click.option(
-    "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
-)
-@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off their ground. [on]")
-@click.option("--depth-maps", is_flag=True, help="Also write NAME_depth.png for each stack.")
-@click.option("--confidence-maps", is_flag=True, help="Also write NAME_confidence.png for each stack.")
-@click.option("--decision-maps", is_flag=True, help="Also write NAME_decision.png for each stack.")
-@click.option("--check-maps", is_flag=True, help="Also write NAME_check.png: the result, and where detail is lost.")
-@click.option(
-    "--bit-depth", type=click.Choice(["8", "16"]), help="Bits per channel of the results; else as the frames."
-)
-@click.option("--quality", type=click.IntRange(1, 100), default=95, show_default=True, help="Of JPEG and WebP.")
-@click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
+@fusion_options(BATCH)
+@map_options
 @click.option("--fill-missing", is_flag=True, help="Take chunks that an OME-Zarr lacks as empty, not as lost.")
 @click.option("--channel", type=click.IntRange(min=0), help="The one to take of planes with several (OME-Zarr).")
-@device_option
 @overwrite_option
 @json_option
 def batch(
@@ -140,7 +121,7 @@ def batch(
     fill_missing: bool,
     overwrite: bool,
     as_json: bool,
-    **settings: Any,
+    **values: Any,
 ) -> None:
     """Find the stacks below FOLDER and fuse them all into the OUTPUT folder, on this machine or on a cluster.
 
@@ -153,7 +134,7 @@ def batch(
     _end_at_the_third_interruption()
     if output.suffix in (".zarr", ".tif", ".tiff"):
         options = {"channel": channel, "scheduler": scheduler, "workers": workers, "memory_limit": memory_limit}
-        chosen = {"prefer": settings["prefer"], "device": settings["device"], "overwrite": overwrite}
+        chosen = {**{name: values[name] for name in PLANES_TAKE}, "overwrite": overwrite}
         options["fill_missing"] = fill_missing
         _fuse_planes(folder, output, as_json=as_json, patience=patience, **options, **chosen)
         return
@@ -162,20 +143,20 @@ def batch(
         raise click.UsageError(f"{option} is for planes: give an output that ends in .zarr or .tif")
     with ending_at_once():
         from allfocus.batch.running import fuse_stacks
-        from allfocus.batch.stack_task import FuseSettings
         from allfocus.batch.stacks import find_stacks
 
     where: dict[str, Any] = {"by": by, "gap": gap, "size": size, "manifest": manifest}
     if dry_run:
         _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
         return
-    settings["bit_depth"] = int(settings["bit_depth"]) if settings["bit_depth"] else None
+    maps, chosen_options = take_kinds(values), take_options(values)
     with live_table(quiet=as_json) as progress:
         result = fuse_stacks(
             folder,
             output,
             **where,
-            settings=FuseSettings(**settings),
+            options=chosen_options,
+            maps=maps,
             ending=None if ending is None else f".{ending}",
             scheduler=scheduler,
             workers=workers,
@@ -218,13 +199,13 @@ def _end_at_the_third_interruption() -> None:
 
 def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -> None:
     with ending_at_once():
-        from allfocus.batch.plane_fusion import fuse_planes
+        from allfocus.batch.planes.fusion import fuse_planes
     context = click.get_current_context()
     for name in ONLY_FOR_STACKS:
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"--{name.replace('_', '-')} is for stacks of pictures, not for planes; leave it out"
-            )
+            kind = name.removesuffix("_maps")
+            flag = map_flag(kind) if kind in KINDS else option_flags(name)[0]
+            raise click.UsageError(f"{flag} is for stacks of pictures, not for planes; leave it out")
     with progress_bar() as progress:
         result = fuse_planes(folder, output, progress=progress, **options)
     if as_json:
@@ -265,7 +246,7 @@ def _print_result(result: "BatchResult", *, as_json: bool) -> None:
 
 
 @contextmanager
-def live_table(*, quiet: bool = False) -> Iterator["Progress"]:
+def live_table(*, quiet: bool = False) -> Iterator["BatchListener"]:
     """A function to call with where a batch stands: a table on a terminal, else one line for each stack.
 
     Args:
@@ -289,7 +270,7 @@ def live_table(*, quiet: bool = False) -> Iterator["Progress"]:
         yield update
 
 
-def _line_printer(*, quiet: bool) -> "Progress":
+def _line_printer(*, quiet: bool) -> "BatchListener":
     announced: list[str] = []
 
     def update(state: "BatchProgress") -> None:

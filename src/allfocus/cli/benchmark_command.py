@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.printing import echo, json_option, print_json, print_notice, print_table, progress_bar
 
 if TYPE_CHECKING:
     from allfocus.benchmarking.measuring import BenchmarkResult
 
-INTERRUPTED = 130
-"""128 + SIGINT, as shells report a command stopped with Ctrl-C."""
-
 
 @click.command(short_help="Measure cost and quality beside other programs.")
 @click.option("--sets", help="Stacks to measure on, with commas: pair, occlusion, stack, large, moved; default all.")
 @click.option("--repeat", type=click.IntRange(1, 100), help="Rounds; default 3, or 1 with --quick.")
-@click.option("--peers", help="Programs to compare with, with commas: enfuse, focus-stack, shinestacker, or none.")
+@click.option(
+    "--rivals",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A Python file that describes other programs, such as benchmarks/rivals/peers.py of the source tree.",
+)
+@click.option("--peers", help="Which of them to compare with, with commas, or none; default all.")
 @click.option("--method", "methods", multiple=True, help="A method of ours; once for each. Default: ips.")
 @click.option("--quick", is_flag=True, help="Small pictures and one round: a trial, whose numbers mean nothing.")
 @click.option("--scaling", is_flag=True, help="Instead: how cost grows from 1 to 100 megapixels and with the frames.")
@@ -36,6 +39,7 @@ INTERRUPTED = 130
 def benchmark(
     sets: str | None,
     repeat: int | None,
+    rivals: Path | None,
     peers: str | None,
     methods: tuple[str, ...],
     quick: bool,
@@ -45,11 +49,11 @@ def benchmark(
     cache: Path | None,
     as_json: bool,
 ) -> int:
-    """Measure CPU seconds, memory and quality of allfocus and of the other programs that are installed.
+    """Measure CPU seconds, memory and quality of allfocus, and of other programs that are installed (--rivals).
 
     The stacks are rendered once, with their truth, into a folder (about 1.2 GB). Programs take turns, each in a process
-    of its own. OUTPUT gets benchmark.json, with machine and versions, and benchmark.svg. Needs hours of patience for
-    many rounds; Ctrl-C keeps what was measured.
+    of its own. OUTPUT gets benchmark.json, with machine and versions, and benchmark.svg. Many rounds take hours;
+    Ctrl-C keeps what was measured.
     """
     if flops and scaling:
         raise click.UsageError("--flops and --scaling are two different things; choose one")
@@ -62,14 +66,15 @@ def benchmark(
         return _measure_growth(output, kept, quick=quick, as_json=as_json)
     from allfocus.benchmarking.inputs import choose_recipes
     from allfocus.benchmarking.measuring import run_benchmark
-    from allfocus.benchmarking.tools import find_peer_modes, own_modes
+    from allfocus.benchmarking.tools import describe_versions, find_peer_modes, load_peers, own_modes
     from allfocus.fusion.methods import require_method
 
     chosen = methods or ("ips",)
     for method in chosen:
         require_method(method)
     recipes = choose_recipes(_split(sets), quick=quick)
-    found, missing = find_peer_modes(_split(peers))
+    known = load_peers(rivals) if rivals else {}
+    found, missing = find_peer_modes(known, _split(peers))
     _make_folder(output, "benchmark")
     for mode, reason in missing.items():
         print_notice(f"skipped {mode}: {reason}")
@@ -82,6 +87,7 @@ def benchmark(
             repeats=repeat or (1 if quick else 3),
             quick=quick,
             missing=missing,
+            versions=describe_versions(known, found),
             progress=progress,
             notice=print_notice,
         )
@@ -119,11 +125,10 @@ def _report(result: "BenchmarkResult", output: Path, *, as_json: bool) -> None:
     import dataclasses
 
     from allfocus.benchmarking.plots import quality_over_cost
-    from allfocus.benchmarking.summary import TABLE_COLUMNS, check_goals, summarise, table_row, text_table
+    from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise, table_row, text_table
     from allfocus.images.writing import replace_file
 
     rows = summarise(result)
-    goals = [] if result.quick else check_goals(rows, result.recipes)
     plot = quality_over_cost(rows, {recipe.name: recipe.summary for recipe in result.recipes})
     replace_file(output / "benchmark.svg", plot.encode(), overwrite=True)
     if as_json:
@@ -134,7 +139,6 @@ def _report(result: "BenchmarkResult", output: Path, *, as_json: bool) -> None:
                 "missing": result.missing,
                 "origin": result.origin,
                 "rows": [dataclasses.asdict(row) for row in rows],
-                "goals": [dataclasses.asdict(goal) | {"met": goal.met} for goal in goals],
                 "folder": output,
             }
         )
@@ -148,9 +152,6 @@ def _report(result: "BenchmarkResult", output: Path, *, as_json: bool) -> None:
                 if row.steps:
                     steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in row.steps.items())
                     echo(f"  {row.mode}, wall seconds by step: {steps}")
-    for goal in goals:
-        limit = f"{'at most' if goal.at_most else 'at least'} {goal.limit:g}"
-        echo(f"{'met   ' if goal.met else 'MISSED'}  {goal.text}: {goal.value:.2f} ({limit})")
     echo(f"{output}: benchmark.json, benchmark.svg")
 
 

@@ -9,7 +9,7 @@ from allfocus.cli.printing import json_option, print_entries, print_json
 @json_option
 def datasets(as_json: bool) -> None:
     """List the benchmark sets with what is in them, whom to cite, the licence, and where to get them."""
-    from allfocus.datasets.catalogue import DATASETS
+    from allfocus.datasets.catalogue import all_datasets
 
     if as_json:
         names = (
@@ -24,7 +24,9 @@ def datasets(as_json: bool) -> None:
             "licence",
             "where",
         )
-        print_json({"datasets": [{name: getattr(dataset, name) for name in names} for dataset in DATASETS.values()]})
+        print_json(
+            {"datasets": [{name: getattr(dataset, name) for name in names} for dataset in all_datasets().values()]}
+        )
         return
     print_entries(
         {
@@ -34,6 +36,6 @@ def datasets(as_json: bool) -> None:
                 "licence": dataset.licence,
                 "from": dataset.where,
             }
-            for dataset in DATASETS.values()
+            for dataset in all_datasets().values()
         }
     )

@@ -61,8 +61,8 @@ def demo(output: Path, scene_name: str, method: str, device: str, overwrite: boo
     """Render a stack, fuse it, and print how much nearer to the truth the result is than any single frame."""
     import allfocus
     from allfocus.images.writing import check_output
-    from allfocus.pipeline import decision_picture
     from allfocus.scenes.writing import write_scene
+    from allfocus.stack.pipeline import decision_picture
 
     written = ["truth.png", "fused.png", "before_after.png"]
     for name in [*written, "decision_map.png"] if output.exists() else []:

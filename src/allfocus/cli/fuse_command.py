@@ -2,143 +2,75 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.fusion_options import fusion_options, output_options, take_options
 from allfocus.cli.interruption import ending_at_once
-from allfocus.cli.printing import (
-    device_option,
-    echo,
-    json_option,
-    overwrite_option,
-    print_json,
-    print_notice,
-    progress_bar,
-)
+from allfocus.cli.printing import echo, json_option, print_json, print_notice, progress_bar
+from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, option_flags
 
 if TYPE_CHECKING:
-    from allfocus.pipeline import StackFusion
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _read_slabs(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Two numbers from ``SIZE,OVERLAP``; what they may be depends on the stack and is checked with it."""
-    if value is None:
-        return None
-    size, _, overlap = value.partition(",")
-    if not (size.strip().isdecimal() and overlap.strip().isdecimal()):
-        raise click.BadParameter(f"{value!r} is not SIZE,OVERLAP, for example 10,3")
-    return int(size), int(overlap)
-
-
-def _read_compression(context: click.Context, parameter: click.Parameter, value: str | None) -> str | int | None:
-    """A level as a number; which names and levels there are depends on the format and is checked with it."""
-    return int(value) if value is not None and value.isdecimal() else value
-
-
-def _file_option(name: str, description: str) -> Callable[[Function], Function]:
-    return click.option(name, type=click.Path(path_type=Path), help=description)
+    from allfocus.stack.pipeline import StackFusion
 
 
 @click.command(short_help="Fuse a stack into one sharp picture.")
 @click.argument("frames", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (.png .tif .jpg .webp).")
-@click.option(
-    "--method",
-    default="ips",
-    show_default=True,
-    help="How to fuse (see allfocus methods), or the .onnx file of a network of your own.",
-)
-@click.option("--align/--no-align", default=True, show_default=True, help="Bring moved frames onto one grid.")
-@click.option(
-    "--crop/--keep-size", default=True, help="Cut moved frames to what all of them show, or keep the size. [crop]"
-)
-@click.option("--prefer", type=click.Choice(["near", "far"]), help="Which end of the stack wins where frames conflict.")
-@click.option(
-    "--skip-bad", is_flag=True, help="Leave out frames that are damaged or do not belong, instead of stopping."
-)
-@click.option(
-    "--linear-light/--no-linear-light", default=None, help="Mix frames as light adds up. [when their profile is known]"
-)
-@click.option("--unveil/--no-unveil", default=True, help="Take the veil of blurred near things off their ground. [on]")
-@_file_option("--depth-map", "Also write the depth: 16-bit grey, near is black; and beside it a preview in colours.")
-@_file_option("--confidence-map", "Also write how sure the depth is: a guess is black.")
-@_file_option("--check-map", "Also write the result in grey with a warm colour where detail of some frame is lost.")
-@_file_option("--veil-map", "Also write where a veil was taken off, and how opaque it was: none is black.")
-@_file_option("--decision-map", "Also write which frame each pixel came from: the first black, the last white.")
-@click.option(
-    "--slab",
-    "slabs",
-    metavar="SIZE,OVERLAP",
-    callback=_read_slabs,
-    help="Also fuse every SIZE frames by themselves, for retouching.",
-)
-@_file_option("--report", "Also write a page about frames, alignment, decisions, depth and times (.html).")
-@click.option("--bit-depth", type=click.Choice(["8", "16"]), help="Bits per channel of the result; else as the frames.")
-@click.option("--quality", type=click.IntRange(1, 100), default=95, show_default=True, help="Of JPEG and WebP.")
-@click.option(
-    "--compression",
-    metavar="NAME",
-    callback=_read_compression,
-    help="Of TIFF none, lzw, deflate or zstd; of PNG a level 0 to 9.",
-)
-@click.option("--max-pixels", type=int, help="Refuse frames with more pixels than this.")
+@fusion_options(FUSE)
+@output_options
 @click.option("--dry-run", is_flag=True, help="Only check the frames and the outputs, and say what would be done.")
-@device_option
-@overwrite_option
 @json_option
-def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: bool, **options: Any) -> None:
+def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: bool, **values: Any) -> None:
     """Fuse FRAMES (files, a folder, or one multi-page TIFF) into one picture that is sharp everywhere.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder.
     """
-    target = output or default_output(frames[0])
-    if options["max_pixels"] is None:
-        del options["max_pixels"]
-    options["bit_depth"] = int(options["bit_depth"]) if options["bit_depth"] else None
+    options = take_options(values)
+    outputs = FuseOutputs(output or default_output(frames[0]), **values)
     if dry_run:
-        _plan(frames, target, as_json=as_json, **options)
+        _plan(frames, outputs, options, as_json=as_json)
         return
     with ending_at_once():
-        from allfocus.pipeline import fuse_files
+        from allfocus.stack.pipeline import fuse_files
 
     started = time.perf_counter()
     with progress_bar() as progress:
-        result = fuse_files(frames, target, progress=progress, **options)
-    for sentence in result.notices:
-        print_notice(sentence + _where_to_see(sentence, result))
+        result = fuse_files(
+            frames,
+            outputs,
+            options,
+            progress=progress,
+            notice=lambda sentence: print_notice(sentence + _where_to_see(sentence, outputs)),
+        )
     seconds = time.perf_counter() - started
     if as_json:
         print_json(_describe(result, seconds))
         return
     height, width = result.image.shape[:2]
-    echo(f"{target}: {width}x{height}, {len(result.frames)} frames, {options['method']}, {seconds:.1f} s")
+    echo(f"{outputs.picture}: {width}x{height}, {len(result.frames)} frames, {options.method}, {seconds:.1f} s")
     for path in [*result.outputs.values(), *result.slabs]:
-        if path != target:
+        if path != outputs.picture:
             echo(path)
 
 
-def _where_to_see(sentence: str, result: "StackFusion") -> str:
-    """What is added to the warning about lost detail: the map that shows it, or how to get one."""
-    if result.lost_detail is None or sentence != result.lost_detail.warning:
-        return ""
-    return f"; see {result.outputs.get('check_map', '--check-map')}"
+def _where_to_see(sentence: str, outputs: FuseOutputs) -> str:
+    """What is added to a notice of which an output shows more: that file, or the option that writes it."""
+    see = getattr(sentence, "see", "")
+    return f"; see {getattr(outputs, see) or option_flags(see)[0]}" if see else ""
 
 
 def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
     """What ``--json`` prints."""
     alignment = result.alignment
     height, width = result.image.shape[:2]
-    names = ("decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "veil_map", "report")
     return {
         "output": result.outputs["picture"],
         "outputs": [*result.outputs.values(), *result.slabs],
-        **{name: result.outputs.get(name) for name in names},
+        **{name: result.outputs.get(name) for name in (*MAPS, "depth_preview")},
         "slabs": result.slabs,
         "method": result.settings["method"],
         "width": width,
@@ -157,27 +89,22 @@ def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
     }
 
 
-def _plan(frames: tuple[Path, ...], target: Path, *, as_json: bool, **options: Any) -> None:
+def _plan(frames: tuple[Path, ...], outputs: FuseOutputs, options: FuseOptions, *, as_json: bool) -> None:
     """Checks what can be checked without the pixels and says what would be fused."""
-    from allfocus.fusion_plan import FuseOptions, plan_fusion
+    from allfocus.stack.notes import RunNotes
+    from allfocus.stack.plan import plan_stack
 
-    left_out: dict[str, str] = {}
-
-    def leave_out(name: str, error: Exception) -> None:
-        left_out[name] = str(error)
-
-    plan = plan_fusion(frames, target, FuseOptions(**options), on_bad_frame=leave_out)
-    for name, reason in left_out.items():
-        print_notice(f"left out {name}: {reason}")
-    reader, outputs = plan.reader, plan.outputs(plan.reader.count)
+    notes = RunNotes(notice=print_notice)
+    plan = plan_stack(frames, outputs, options, on_bad_frame=notes.leave_out)
+    reader, files = plan.reader, plan.files(plan.reader.count)
     height, width = reader.size
     if as_json:
         print_json(
             {
-                "output": target,
-                "outputs": outputs,
+                "output": outputs.picture,
+                "outputs": files,
                 "frames": reader.names,
-                "left_out": left_out,
+                "left_out": notes.left_out,
                 "width": width,
                 "height": height,
                 "bit_depth": reader.bit_depth,
@@ -186,8 +113,8 @@ def _plan(frames: tuple[Path, ...], target: Path, *, as_json: bool, **options: A
         return
     for name in reader.names:
         echo(name)
-    echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {target} ({options['method']})")
-    for path in outputs[1:]:
+    echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {outputs.picture} ({options.method})")
+    for path in files[1:]:
         echo(path)
 
 

@@ -29,6 +29,7 @@ from allfocus.cli.score_command import score
 from allfocus.cli.serve_command import serve
 from allfocus.cli.train_command import train
 from allfocus.errors import AllfocusError
+from allfocus.stack.options import command_words
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -64,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", INTERRUPTED)
     except AllfocusError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(error.told(command_words), error.exit_code)
     except MemoryError:
         return _fail("there is not enough memory; close other programs, or use fewer or smaller frames", 1)
     except Exception as error:

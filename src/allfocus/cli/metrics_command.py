@@ -9,11 +9,11 @@ from allfocus.cli.printing import json_option, print_entries, print_json
 @json_option
 def metrics(as_json: bool) -> None:
     """List the metrics with direction, range, paper and known pathologies."""
-    from allfocus.metrics.catalogue import METRICS
+    from allfocus.metrics.catalogue import all_metrics
 
     if as_json:
         names = ("name", "full_name", "direction", "lowest", "highest", "needs_reference", "paper", "pathologies")
-        print_json({"metrics": [{name: getattr(metric, name) for name in names} for metric in METRICS.values()]})
+        print_json({"metrics": [{name: getattr(metric, name) for name in names} for metric in all_metrics().values()]})
         return
     print_entries(
         {
@@ -23,6 +23,6 @@ def metrics(as_json: bool) -> None:
                 "paper": metric.paper,
                 "beware": metric.pathologies,
             }
-            for metric in METRICS.values()
+            for metric in all_metrics().values()
         }
     )

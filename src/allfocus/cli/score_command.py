@@ -33,7 +33,7 @@ def score(
     """Score the picture FUSED with every metric that its sources and reference allow."""
     import allfocus
     from allfocus.evaluation.cells import read_levels
-    from allfocus.metrics.catalogue import METRICS
+    from allfocus.metrics.catalogue import all_metrics
 
     values = allfocus.score(
         read_levels(fused),
@@ -45,5 +45,5 @@ def score(
     if as_json:
         print_json({"fused": fused, "sources": sources, "reference": reference, "protocol": protocol, "scores": values})
     else:
-        rows = [[name, f"{value:.6f}", METRICS[name].direction] for name, value in values.items()]
+        rows = [[name, f"{value:.6f}", all_metrics()[name].direction] for name, value in values.items()]
         print_table(["metric", protocol, "better"], rows, numbers=True)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from allfocus.cli.printing import device_option, echo
+from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import MissingDependencyError
 
 
@@ -17,7 +18,7 @@ from allfocus.errors import MissingDependencyError
 @click.option(
     "--token",
     envvar="ALLFOCUS_TOKEN",
-    help="What clients must show (or in ALLFOCUS_TOKEN); made up and printed when others can reach the server.",
+    help="What clients must show (or in ALLFOCUS_TOKEN); generated and printed when listening beyond localhost.",
 )
 @click.option("--name", "names", multiple=True, help="A further host name the server is called by; once for each.")
 @click.option("--work", type=click.Path(path_type=Path), help="Folder for the jobs; else one in your cache.")
@@ -68,7 +69,7 @@ def serve(no_browser: bool, **options: Any) -> None:
 
 def _read_settings(options: dict[str, Any]) -> Any:
     from allfocus.images.reading import MAX_PIXELS
-    from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token, parse_bytes
+    from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token
 
     token = options["token"]
     if token is None and not is_loopback(options["host"]):

@@ -4,6 +4,7 @@ Adding a set: one new file, one entry here, one test.
 """
 
 import difflib
+from functools import cache
 from os import PathLike
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from allfocus.datasets.real_mff import REAL_MFF
 from allfocus.datasets.road_mf import ROAD_MF
 from allfocus.datasets.samples import Dataset, Sample, check_samples
 from allfocus.errors import InputError
+from allfocus.plugins import DATASETS_GROUP, load_plugins
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset for dataset in (LYTRO, LYTRO_TRIPLE, MFFW, MFIFB, REAL_MFF, MFI_WHU, ROAD_MF, FOLDER)
@@ -23,11 +25,18 @@ DATASETS: dict[str, Dataset] = {
 """Every benchmark set by its name, in the order in which reports print them."""
 
 
+@cache
+def all_datasets() -> dict[str, Dataset]:
+    """Every benchmark set by its name: ours, then those that installed packages offer (``allfocus.datasets``)."""
+    own = load_plugins(DATASETS_GROUP, lambda name, value: value if isinstance(value, Dataset) else None)
+    return {**DATASETS, **{dataset.name: dataset for dataset in own if dataset.name not in DATASETS}}
+
+
 def find_dataset(name: str, root: str | PathLike[str], *, whole: bool = False) -> list[Sample]:
     """Return the samples of a benchmark set in their order, checked: complete, readable, one size each.
 
     Args:
-        name: a key of :data:`DATASETS`, for example ``"lytro"``.
+        name: a key of :func:`all_datasets`, for example ``"lytro"``.
         root: the folder that holds the set; several ways of naming the files are recognised.
         whole: insist on the full number of samples; otherwise a part of the set will do.
 
@@ -40,12 +49,13 @@ def find_dataset(name: str, root: str | PathLike[str], *, whole: bool = False) -
         Traceback (most recent call last):
         allfocus.errors.InputError: lytro: there is no folder no-such-folder ...
     """
-    if name not in DATASETS:
-        nearest = difflib.get_close_matches(name, DATASETS, n=1, cutoff=0.0)[0]
+    known = all_datasets()
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
         raise InputError(
-            f"there is no data set {name!r}; did you mean {nearest!r}? The data sets are: {', '.join(DATASETS)}"
+            f"there is no data set {name!r}; did you mean {nearest!r}? The data sets are: {', '.join(known)}"
         )
-    dataset, folder = DATASETS[name], Path(root)
+    dataset, folder = known[name], Path(root)
     if not folder.is_dir():
         raise InputError(f"{name}: there is no folder {folder}; get {dataset.title} from: {dataset.where}")
     samples = dataset.find(folder)

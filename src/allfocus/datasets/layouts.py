@@ -15,9 +15,7 @@ from pathlib import Path
 
 from allfocus.datasets.samples import Sample
 from allfocus.errors import InputError
-
-PICTURE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
-"""Files with other endings (read-me, masks in .mat) are not looked at."""
+from allfocus.images.listing import PLAIN_SUFFIXES, natural_order
 
 _SOURCE_FOLDERS = (
     ("source_1", "source_2", "source_3"),
@@ -52,25 +50,14 @@ _LETTERED = re.compile(r"^(?P<stem>.+?)[-_ ]?(?P<marker>(?<=[-_ ])[A-Za-z1-9]|(?
 """``lytro-01-A``, ``c_01_1``, ``mffw 01 b``, ``lytro-01A``."""
 
 
-def natural_order(name: str) -> tuple[tuple[int, int | str], ...]:
-    """Return a key that sorts ``9`` before ``10``.
-
-    Example:
-        >>> sorted(["10", "9", "a2", "a10"], key=natural_order)
-        ['9', '10', 'a2', 'a10']
-    """
-    parts = re.split(r"(\d+)", name.lower())
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in parts if part)
-
-
 def pictures_in(folder: Path) -> list[Path]:
-    """Return the picture files directly in a folder, in natural order; hidden files are left out."""
+    """Return the picture files directly in a folder, in natural order; hidden and other files left out."""
     if not folder.is_dir():
         return []
     found = [
         path
         for path in folder.iterdir()
-        if path.suffix.lower() in PICTURE_ENDINGS and path.is_file() and not path.name.startswith(".")
+        if path.suffix.lower() in PLAIN_SUFFIXES and path.is_file() and not path.name.startswith(".")
     ]
     return sorted(found, key=lambda path: natural_order(path.name))
 

@@ -15,21 +15,21 @@ from allfocus.errors import InputError, OutputError
 from allfocus.evaluation.cells import Cell, CellTask
 from allfocus.evaluation.compression import JpegCompression
 from allfocus.evaluation.fingerprints import code_fingerprint, method_fingerprint
-from allfocus.evaluation.provenance import describe_origin, usable_cores
+from allfocus.evaluation.provenance import describe_origin
 from allfocus.evaluation.summary import DatasetSummary, summarise
 from allfocus.evaluation.tables import csv_table, json_rows, json_summary, markdown_tables
 from allfocus.evaluation.workers import run_cells
 from allfocus.fusion.methods import NETWORK_ENDING, absolute_name, find_method
 from allfocus.images.writing import replace_file
+from allfocus.machine import usable_cores
 from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric
 from allfocus.metrics.scoring import PROTOCOLS, Protocol
+from allfocus.progress import StepProgress
 
 FORMAT = "allfocus-evaluation-1"
 """What ``results.json`` says it is; the number changes when its fields do."""
 
 Folder = str | PathLike[str]
-Progress = Callable[[str, int, int], None]
-"""Called with the step ("scoring", "reporting"), how much of it is done, and how much there is."""
 RunCells = Callable[[Sequence[CellTask]], Iterable[tuple[int, Cell]]]
 """Gives the number of each task with its cell, as they are finished."""
 
@@ -74,7 +74,7 @@ def evaluate(
     device: str = "cpu",
     report: bool = True,
     run: RunCells | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> EvaluationResult:
     """The scores of all methods on all pictures, with statistics; tables, report and fused pictures are in ``output``.
 
@@ -98,7 +98,7 @@ def evaluate(
         device: "cpu", "cuda" or "auto", for the learned methods.
         report: Also make ``report.html``.
         run: What fills the cells, in place of processes on this machine; see ``allfocus.batch.cells.run_on_cluster``.
-        progress: Called after each cell; see ``Progress``.
+        progress: Called after each cell; see ``StepProgress``.
 
     Raises:
         InputError: A data set is not there or not whole, or a name is unknown.
@@ -154,7 +154,7 @@ def evaluate(
     return result
 
 
-def _fill_cells(tasks: Sequence[CellTask], run: RunCells, progress: Progress | None) -> tuple[Cell, ...]:
+def _fill_cells(tasks: Sequence[CellTask], run: RunCells, progress: StepProgress | None) -> tuple[Cell, ...]:
     """The cells in the order of their tasks, whatever the order in which they were finished."""
     cells: dict[int, Cell] = {}
     for number, cell in run(tasks):

@@ -7,6 +7,7 @@ import ast
 import functools
 import hashlib
 import importlib.resources
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,7 @@ def method_fingerprint(name: str) -> str:
         False
     """
     method = find_method(name)
-    module = method.function.partition(":")[0]
-    code = code_fingerprint(f"allfocus.fusion.{module}") if module else ""
+    code = code_fingerprint(method.module) if method.module else ""
     return combined_fingerprint(name, code, [file_fingerprint(path) for path in weights_files(method)])
 
 
@@ -47,6 +47,9 @@ def method_fingerprint(name: str) -> str:
 def code_fingerprint(module: str) -> str:
     """Changes when a module, or one of ours that it imports, changes in more than comments and layout."""
     found: dict[str, str] = {}
+    if not module.startswith("allfocus."):  # of another package: its file as it is
+        place = importlib.util.find_spec(module)
+        return file_fingerprint(Path(place.origin)) if place and place.origin and Path(place.origin).is_file() else ""
     waiting = [module]
     while waiting:
         name = waiting.pop()

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.html_pages import Pixels, Window
+from allfocus.pages.pictures import Pixels, Window
 
 
 def find_focus_windows(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.html_pages import nice_ticks
+from allfocus.pages.plots import nice_ticks
 
 WIDTH = 360
 """Of a plot, in SVG units; about the pixels it is shown at."""

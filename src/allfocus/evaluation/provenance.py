@@ -2,11 +2,12 @@
 
 import importlib
 import importlib.metadata
-import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from allfocus.machine import usable_cores
 
 PACKAGES = ("numpy", "opencv-python-headless", "Pillow", "onnxruntime", "torch")
 """Those whose version can change a number."""
@@ -21,13 +22,6 @@ def describe_origin() -> dict[str, Any]:
     """
     commit, modified = _commit()
     return {"commit": commit, "modified": modified, "versions": _versions(), "machine": _machine()}
-
-
-def usable_cores() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _commit() -> tuple[str | None, bool | None]:

@@ -2,13 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from allfocus import html_pages
-from allfocus.datasets.catalogue import DATASETS
+from allfocus.datasets.catalogue import all_datasets
 from allfocus.datasets.samples import Sample
 from allfocus.evaluation.plots import difference_plot, strip_plot
 from allfocus.evaluation.printed_results import PAPER_NAMES, PRINTED
@@ -16,9 +15,10 @@ from allfocus.evaluation.scene_section import reading_help, scene_section
 from allfocus.evaluation.scenes_to_show import choose_scenes
 from allfocus.evaluation.summary import DatasetSummary, format_p_value, format_value, rank_by_value
 from allfocus.evaluation.tables import count_of_pictures, format_interval, format_printed, printed_place
-from allfocus.html_pages import build_list, build_table, escape, read_asset
 from allfocus.images.writing import replace_file
-from allfocus.metrics.catalogue import METRICS
+from allfocus.metrics.catalogue import all_metrics
+from allfocus.pages.html import build_list, build_page, build_table, escape, read_asset
+from allfocus.progress import StepProgress
 
 if TYPE_CHECKING:
     from allfocus.evaluation.benchmark import EvaluationResult
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 PICTURE_BYTES = 11_000_000
 """Of pictures in a page; scenes that would exceed it are left out, the last of each set first, and counted."""
 
-Progress = Callable[[str, int, int], None]
 Samples = Mapping[str, Mapping[str, Sample]]
 
 
-def write_report(result: "EvaluationResult", samples: Samples, *, progress: Progress | None = None) -> None:
+def write_report(result: "EvaluationResult", samples: Samples, *, progress: StepProgress | None = None) -> None:
     """Write ``report.html`` into the folder of a benchmark.
 
     Args:
@@ -54,11 +53,11 @@ def write_report(result: "EvaluationResult", samples: Samples, *, progress: Prog
             done += 1
             if progress is not None:
                 progress("reporting", done, total)
-    page = build_page(result, scenes, left_out=left_out)
+    page = build_report_page(result, scenes, left_out=left_out)
     replace_file(result.output / "report.html", page.encode(), overwrite=True)
 
 
-def build_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], *, left_out: int = 0) -> str:
+def build_report_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], *, left_out: int = 0) -> str:
     """The page as text.
 
     Args:
@@ -66,12 +65,12 @@ def build_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], 
         scenes: Data set -> the HTML of each scene to show.
         left_out: How many scenes had no room.
     """
-    links = {name: DATASETS[name].title for name in result.summaries}
+    links = {name: all_datasets()[name].title for name in result.summaries}
     sets = "".join(_set_section(result, summary, scenes[name]) for name, summary in result.summaries.items())
     note = (
         f"<p class=quiet>{left_out} more scenes had no room in this page; see the folder fused.</p>" if left_out else ""
     )
-    return html_pages.build_page(
+    return build_page(
         _title(result),
         byline=_byline(result),
         links=links | {"origin": "Origin"},
@@ -84,7 +83,7 @@ def build_page(result: "EvaluationResult", scenes: Mapping[str, Sequence[str]], 
 
 
 def _title(result: "EvaluationResult") -> str:
-    names = [DATASETS[name].title for name in result.summaries]
+    names = [all_datasets()[name].title for name in result.summaries]
     sets = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     methods = [row.method for row in next(iter(result.summaries.values())).methods]
     others = len(methods) - 1
@@ -132,7 +131,7 @@ def _several(names: Sequence[str]) -> str:
 
 
 def _set_section(result: "EvaluationResult", summary: DatasetSummary, scenes: Sequence[str]) -> str:
-    dataset = DATASETS[summary.dataset]
+    dataset = all_datasets()[summary.dataset]
     cite = f"Cite: {dataset.citation.rstrip('.')}. " if dataset.citation else ""
     about = f"{dataset.summary[:1].upper()}{dataset.summary[1:].rstrip('.')}. {cite}Licence: {dataset.licence}"
     closer = f"<h3>A closer look</h3>{reading_help()}{''.join(scenes)}" if scenes else ""
@@ -171,7 +170,7 @@ def _verdict(summary: DatasetSummary) -> str:
 
 
 def _column(metric: str) -> str:
-    found = METRICS[metric]
+    found = all_metrics()[metric]
     arrow = "↑" if found.direction == "higher" else "↓"
     return f'<span title="{escape(found.full_name)}">{escape(metric)} {arrow}</span>'
 
@@ -261,7 +260,7 @@ def _plots(summary: DatasetSummary) -> str:
         return ""
     figures = []
     for metric in summary.metrics:
-        digits = 2 if math.isinf(METRICS[metric].highest) else 4
+        digits = 2 if math.isinf(all_metrics()[metric].highest) else 4
         intervals = {row.method: (row.estimates[metric].low, row.estimates[metric].high) for row in methods}
         plot = strip_plot(
             {row.method: summary.values[row.method, metric] for row in methods},
@@ -285,7 +284,7 @@ def _difference(summary: DatasetSummary, metric: str, digits: int) -> str:
         return ""
     found = summary.comparisons[metric]
     own, other = summary.values[found.first, metric], summary.values[found.rival, metric]
-    sign = 1.0 if METRICS[metric].direction == "higher" else -1.0
+    sign = 1.0 if all_metrics()[metric].direction == "higher" else -1.0
     difference = sign * np.subtract(own, other, out=np.zeros_like(own), where=own != other)
     title = f"{found.first} minus {found.rival}"
     plot = difference_plot(difference, pictures=summary.samples, digits=digits, title=title)

@@ -10,7 +10,10 @@ from allfocus.datasets.samples import Sample
 from allfocus.evaluation.cells import Cell
 from allfocus.evaluation.focus_windows import find_focus_windows
 from allfocus.evaluation.summary import format_value
-from allfocus.html_pages import (
+from allfocus.images.reading import read_image
+from allfocus.metrics.catalogue import all_metrics
+from allfocus.pages.html import escape
+from allfocus.pages.pictures import (
     Pixels,
     Window,
     common_scale,
@@ -18,12 +21,9 @@ from allfocus.html_pages import (
     data_address,
     difference_map,
     draw_windows,
-    escape,
     heat_picture,
     shrink,
 )
-from allfocus.images.reading import read_image
-from allfocus.metrics.catalogue import METRICS
 
 if TYPE_CHECKING:
     from allfocus.evaluation.benchmark import EvaluationResult
@@ -80,7 +80,7 @@ def _method_card(
         text = f"<b>{escape(cell.method)}</b><br>{escape(cell.error)}"
         return f'<figure class="card"><figcaption>{text}</figcaption></figure>'
     # The metrics with a truth say most; without one, the first two.
-    telling = [metric for metric in metrics if METRICS[metric].needs_reference] or list(metrics[:2])
+    telling = [metric for metric in metrics if all_metrics()[metric].needs_reference] or list(metrics[:2])
     scores = ", ".join(f"{metric} {format_value(metric, cell.scores[metric])}" for metric in telling)
     heat = shrink(heat_picture(differences[cell.method], largest=largest), 320)
     difference = (

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from allfocus.evaluation.statistics import average_ranks
 from allfocus.evaluation.summary import DatasetSummary
-from allfocus.metrics.catalogue import METRICS
+from allfocus.metrics.catalogue import all_metrics
 
 
 def choose_scenes(summary: DatasetSummary) -> list[tuple[str, str]]:
@@ -31,7 +31,7 @@ def places_by_picture(summary: DatasetSummary) -> NDArray[np.float64]:
     methods = [row.method for row in summary.methods if row.estimates]
     places = np.zeros((len(summary.metrics), len(summary.samples)))
     for row, metric in enumerate(summary.metrics):
-        sign = -1.0 if METRICS[metric].direction == "higher" else 1.0
+        sign = -1.0 if all_metrics()[metric].direction == "higher" else 1.0
         values = sign * np.stack([summary.values[method, metric] for method in methods])
         places[row] = [average_ranks(column)[0] for column in values.T]
     mean: NDArray[np.float64] = places.mean(axis=0)

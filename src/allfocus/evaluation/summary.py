@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from allfocus.evaluation.cells import Cell
 from allfocus.evaluation.statistics import SignedRankTest, bootstrap_interval, mean_ranks, signed_rank_test
-from allfocus.metrics.catalogue import METRICS
+from allfocus.metrics.catalogue import all_metrics
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class DatasetSummary:
     def places(self, metric: str) -> dict[str, int]:
         """The place of each complete method by the mean of a metric, 1 the best; equal means share a place."""
         means = {row.method: row.estimates[metric].mean for row in self.methods if row.estimates}
-        return rank_by_value(means, higher_is_better=METRICS[metric].direction == "higher")
+        return rank_by_value(means, higher_is_better=all_metrics()[metric].direction == "higher")
 
 
 def rank_by_value(values: Mapping[str, float], *, higher_is_better: bool) -> dict[str, int]:
@@ -135,12 +135,12 @@ def _rank_methods(
         return {}
     table = np.stack([np.concatenate([values[method, metric] for metric in metrics]) for method in methods])
     count = table.shape[1] // len(metrics)
-    higher = [METRICS[metric].direction == "higher" for metric in metrics for _ in range(count)]
+    higher = [all_metrics()[metric].direction == "higher" for metric in metrics for _ in range(count)]
     return dict(zip(methods, map(float, mean_ranks(table, higher_is_better=higher)), strict=True))
 
 
 def _compare(metric: str, methods: Sequence[str], values: Mapping[tuple[str, str], NDArray[np.float64]]) -> Comparison:
-    sign = 1.0 if METRICS[metric].direction == "higher" else -1.0
+    sign = 1.0 if all_metrics()[metric].direction == "higher" else -1.0
     first = methods[0]
     rival = max(methods[1:], key=lambda method: sign * float(values[method, metric].mean()))
     own, other = values[first, metric], values[rival, metric]
@@ -157,7 +157,7 @@ def format_value(metric: str, value: float) -> str:
     """
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:.{2 if math.isinf(METRICS[metric].highest) else 4}f}"
+    return f"{value:.{2 if math.isinf(all_metrics()[metric].highest) else 4}f}"
 
 
 def format_p_value(value: float) -> str:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allfocus.datasets.catalogue import DATASETS
+from allfocus.datasets.catalogue import all_datasets
 from allfocus.evaluation.cells import Cell
 from allfocus.evaluation.printed_results import PAPER_NAMES, PRINTED
 from allfocus.evaluation.summary import DatasetSummary, MethodSummary, format_p_value, format_value, rank_by_value
-from allfocus.metrics.catalogue import METRICS
+from allfocus.metrics.catalogue import all_metrics
 
 NOT_APPLICABLE = "n/a"
 """Stands where a metric is not defined, for example PSNR without a truth."""
@@ -26,7 +26,7 @@ def csv_table(cells: Sequence[Cell], *, metrics: Mapping[str, Sequence[str]], pr
         metrics: Data set -> the metrics that apply to it.
         protocol: How the pictures were scored; repeated in every line.
     """
-    columns = [name for name in METRICS if any(name in names for names in metrics.values())]
+    columns = [name for name in all_metrics() if any(name in names for names in metrics.values())]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["dataset", "picture", "method", "protocol", *columns, "seconds", "error"])
@@ -117,7 +117,7 @@ def markdown_tables(
     """
     parts: list[str] = []
     for summary in summaries.values():
-        title = DATASETS[summary.dataset].title
+        title = all_datasets()[summary.dataset].title
         parts.append(f"{heading} {title}\n")
         parts.append(f"Measured here: {count_of_pictures(summary)}, protocol `{protocol}`. "
                      "**Best**, <u>second</u>.\n")  # fmt: skip
@@ -134,7 +134,7 @@ def count_of_pictures(summary: DatasetSummary) -> str:
 
     For example "20 pictures" for a whole set and "32 of 710 pictures" for a part of one.
     """
-    known = DATASETS[summary.dataset].counts
+    known = all_datasets()[summary.dataset].counts
     found = len(summary.samples)
     of_whole = f" of {min(known)}" if known and found < min(known) else ""
     return f"{found}{of_whole} picture{'s' if found != 1 or of_whole else ''}"
@@ -225,7 +225,7 @@ def printed_place(dataset: str, metric: str, method: str) -> int:
     table = PRINTED[dataset]
     column = table.metrics.index(metric)
     values = {name: row[column] for name, row in table.rows.items()}
-    return rank_by_value(values, higher_is_better=METRICS[metric].direction == "higher")[method]
+    return rank_by_value(values, higher_is_better=all_metrics()[metric].direction == "higher")[method]
 
 
 def emphasise(text: str, place: int) -> str:
@@ -239,7 +239,7 @@ def emphasise(text: str, place: int) -> str:
 
 
 def _column_title(metric: str) -> str:
-    return f"{metric} {'↑' if METRICS[metric].direction == 'higher' else '↓'}"
+    return f"{metric} {'↑' if all_metrics()[metric].direction == 'higher' else '↓'}"
 
 
 def _markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

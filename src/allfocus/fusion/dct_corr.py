@@ -15,7 +15,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames, pick_pixels
+from allfocus.fusion.frame_checks import check_frames, pick_pixels
+from allfocus.fusion.maps import FusedMaps
 
 # The block of JPEG, for which the method was made.
 BLOCK = 8
@@ -30,7 +31,7 @@ BLUR = 3
 MAJORITY = 3
 
 
-def fuse_dct_corr(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+def fuse_dct_corr(frames: Sequence[NDArray[np.float32]]) -> FusedMaps:
     """The picture put together from whole 8 x 8 blocks, and the frame that most colours of each pixel came from.
 
     The method is defined for grey pictures. Colours are fused one by one, as the authors' benchmark pictures were
@@ -51,19 +52,19 @@ def fuse_dct_corr(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.flo
 
     Example:
         >>> sharp = np.indices((16, 16)).sum(axis=0).astype(np.float32) % 2
-        >>> image, decision = fuse_dct_corr([np.full((16, 16), 0.5, np.float32), sharp])
+        >>> image, decision, *_ = fuse_dct_corr([np.full((16, 16), 0.5, np.float32), sharp])
         >>> bool((image == sharp).all()), np.unique(decision).tolist()
         (True, [1])
     """
     checked = check_frames(frames)
     if checked[0].ndim == 2:
         decision = _decide(checked)
-        return pick_pixels(checked, decision), decision
+        return FusedMaps(pick_pixels(checked, decision), decision)
     decisions = [_decide([frame[..., channel] for frame in checked]) for channel in range(3)]
     planes = [pick_pixels([frame[..., channel] for frame in checked], decisions[channel]) for channel in range(3)]
     # The middle of three is the one that two agree on.
     most = np.sort(np.stack(decisions), axis=0)[1]
-    return np.stack(planes, axis=2), most
+    return FusedMaps(np.stack(planes, axis=2), most)
 
 
 def _decide(planes: Sequence[NDArray[np.float32]]) -> NDArray[np.int16]:

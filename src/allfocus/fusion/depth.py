@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import grey_levels
+from allfocus.fusion.frame_checks import grey_levels
+from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.filling import fill_from_surroundings
 
 FAR_REACH, REACH = 0.3, 0.05
@@ -144,9 +145,8 @@ def colour_depth(depth: Map) -> Map:
         >>> colour_depth(np.array([[0, 1]], np.float32)).round(1).tolist()
         [[[0.30000001192092896, 0.0, 0.30000001192092896], [1.0, 0.8999999761581421, 0.10000000149011612]]]
     """
-    levels = np.rint(np.clip(depth, 0, 1) * 255).astype(np.uint8)
-    coloured = cv2.cvtColor(cv2.applyColorMap(levels, cv2.COLORMAP_VIRIDIS), cv2.COLOR_BGR2RGB)
-    return np.asarray(coloured, np.float32) / np.float32(255)
+    coloured = cv2.cvtColor(cv2.applyColorMap(to_integers(depth, 8), cv2.COLORMAP_VIRIDIS), cv2.COLOR_BGR2RGB)
+    return from_integers(np.asarray(coloured))
 
 
 def _mean_within_edges(values: Map, weight: Map, distances: list[Map], reach: float) -> Map:

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import check_frames, grey_levels, pick_pixels
+from allfocus.fusion.frame_checks import check_frames, grey_levels, pick_pixels
+from allfocus.fusion.maps import FusedMaps
 
 
-def fuse_depth_map(
-    frames: Sequence[NDArray[np.float32]], *, smoothing: float = 5.0
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+def fuse_depth_map(frames: Sequence[NDArray[np.float32]], *, smoothing: float = 5.0) -> FusedMaps:
     """The picture of the sharpest frame at each pixel, and the index of that frame: a map of depth.
 
     No pixel is mixed, so colours and noise stay those of a frame. Where all frames are flat the choice follows the
@@ -35,7 +34,7 @@ def fuse_depth_map(
 
     Example:
         >>> sharp = np.eye(16, dtype=np.float32)
-        >>> image, decision = fuse_depth_map([np.full((16, 16), 0.5, np.float32), sharp])
+        >>> image, decision, *_ = fuse_depth_map([np.full((16, 16), 0.5, np.float32), sharp])
         >>> bool((image == sharp).all()), np.unique(decision).tolist()
         (True, [1])
     """
@@ -49,7 +48,7 @@ def fuse_depth_map(
         wins = sharpness > sharpest
         decision[wins] = index
         sharpest[wins] = sharpness[wins]
-    return pick_pixels(checked, decision), decision
+    return FusedMaps(pick_pixels(checked, decision), decision)
 
 
 def _focus_measure(grey: NDArray[np.float32], *, smoothing: float) -> NDArray[np.float32]:

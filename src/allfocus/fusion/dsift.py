@@ -20,7 +20,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames, grey_levels
+from allfocus.fusion.frame_checks import check_frames, grey_levels
+from allfocus.fusion.maps import FusedMaps
 
 # The scale factor that the authors set; the program turns it into patches of half that [program].
 SCALE = 48
@@ -49,7 +50,7 @@ UNDECIDED = -1
 """Value of the decision where no frame won and the pixel is a mean."""
 
 
-def fuse_dsift(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+def fuse_dsift(frames: Sequence[NDArray[np.float32]]) -> FusedMaps:
     """The picture of the frames' focused pixels, and for each pixel the frame it came from.
 
     The method is defined for two frames; more are fused in turn: the result so far with the next frame.
@@ -66,7 +67,7 @@ def fuse_dsift(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.float3
 
     Example:
         >>> sharp = np.random.default_rng(0).random((80, 80), dtype=np.float32)
-        >>> image, decision = fuse_dsift([np.full((80, 80), 0.5, np.float32), sharp])
+        >>> image, decision, *_ = fuse_dsift([np.full((80, 80), 0.5, np.float32), sharp])
         >>> bool((image == sharp).all()), np.unique(decision).tolist()
         (True, [1])
     """
@@ -79,7 +80,7 @@ def fuse_dsift(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.float3
         decision[share == 0.5] = UNDECIDED
         weight = share if fused.ndim == 2 else share[..., np.newaxis]
         fused = fused * weight + frame * (1 - weight)
-    return fused, decision
+    return FusedMaps(fused, decision)
 
 
 def _eight_bit_grey(frame: NDArray[np.float32]) -> NDArray[np.float32]:

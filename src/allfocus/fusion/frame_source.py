@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.fusion.windows import Area, block_sharpness
-from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
+from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
 LARGEST_FULL_SCALE = 1_200_000
 """Pictures with more pixels are decided at half scale, at a quarter of the cost. Blur is measured in pixels by the

@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.source_frames import check_frames, grey_levels
+from allfocus.fusion.frame_checks import check_frames, grey_levels
+from allfocus.fusion.maps import FusedMaps
 
 # All numbers are the paper's.
 BASE_WINDOW = 31
@@ -20,7 +21,7 @@ BASE_RADIUS, BASE_REGULARISATION = 45, 0.3
 DETAIL_RADIUS, DETAIL_REGULARISATION = 7, 1e-6
 
 
-def fuse_guided_filter(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.float32], None]:
+def fuse_guided_filter(frames: Sequence[NDArray[np.float32]]) -> FusedMaps:
     """The picture blended from a coarse and a fine layer of all frames, and no decision map: weights are soft.
 
     The frame with the strongest Laplacian around a pixel gets weight 1 there, the others 0. A guided filter bends
@@ -30,13 +31,13 @@ def fuse_guided_filter(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[n
         frames: two or more frames, (H, W, 3) RGB or (H, W), 0..1, of one size.
 
     Returns:
-        The fused picture, shaped like a frame and clipped to 0..1, and None.
+        The fused picture, shaped like a frame and clipped to 0..1.
 
     Raises:
         InputError: frames that do not fit together.
 
     Example:
-        >>> image, decision = fuse_guided_filter([np.zeros((8, 8), np.float32), np.eye(8, dtype=np.float32)])
+        >>> image, decision, *_ = fuse_guided_filter([np.zeros((8, 8), np.float32), np.eye(8, dtype=np.float32)])
         >>> image.shape, decision
         ((8, 8), None)
     """
@@ -51,7 +52,7 @@ def fuse_guided_filter(frames: Sequence[NDArray[np.float32]]) -> tuple[NDArray[n
         coarse.add(base, _guided_weight(chosen, grey, radius=BASE_RADIUS, regularisation=BASE_REGULARISATION))
         detail_weight = _guided_weight(chosen, grey, radius=DETAIL_RADIUS, regularisation=DETAIL_REGULARISATION)
         fine.add(frame - base, detail_weight)
-    return np.clip(coarse.mean() + fine.mean(), 0.0, 1.0), None
+    return FusedMaps(np.clip(coarse.mean() + fine.mean(), 0.0, 1.0))
 
 
 class _Blend:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.fusion.network_checks import read_network, require_finite
+from allfocus.machine import usable_cores
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -117,10 +118,12 @@ def run_level(
     if above is not None:
         inputs |= {"behind": above.behind, "veil_above": above.veil, "picture_above": above.picture}
     kind: Kind = "whole" if above is None else "refine" if refine else "context"
-    if device == "cuda":
-        found = _run_torch(inputs, kind)
-    else:
-        found = _session(device, threads, weights, kind).run(None, inputs)
+    stamp = _stamp(weights)
+    found = (
+        _run_torch(inputs, kind)
+        if device == "cuda"
+        else _session(device, threads, weights, kind, stamp).run(None, inputs)
+    )
     count, _, height, width = frames.shape
     picture = (3, height, width)
     shapes = ((count, height, width), (count, 5, height // 4, width // 4), picture, picture)
@@ -166,11 +169,22 @@ def processor_count() -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()
+
+
+def _stamp(weights: str | None) -> tuple[int, int]:
+    """Returns what tells a file of weights from one that is written in its place later."""
+    if weights is None:
+        return 0, 0
+    try:
+        found = os.stat(weights)
+    except OSError:
+        return 0, 0  # reading it will say why
+    return found.st_mtime_ns, found.st_size
 
 
 @functools.cache
-def _session(device: str, threads: int, weights: str | None, kind: Kind) -> Any:
+def _session(device: str, threads: int, weights: str | None, kind: Kind, stamp: tuple[int, int] = (0, 0)) -> Any:
     # Imported here so that classical methods do not pay for it.
     import onnxruntime
 
@@ -192,7 +206,7 @@ def _session(device: str, threads: int, weights: str | None, kind: Kind) -> Any:
                 raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
             graph = parts[key]
             session = onnxruntime.InferenceSession(base64.b64decode(graph), options, providers=providers)
-        names = [entry.name for entry in session.get_inputs()]
+        names, outputs = [entry.name for entry in session.get_inputs()], len(session.get_outputs())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     except InputError:
@@ -201,6 +215,6 @@ def _session(device: str, threads: int, weights: str | None, kind: Kind) -> Any:
         if weights is None:
             raise
         raise InputError(f"{file}: is no ONNX file that can be run; allfocus export writes one") from error
-    if names != list(INPUTS[:2] if kind == "whole" else INPUTS):
+    if names != list(INPUTS[:2] if kind == "whole" else INPUTS) or outputs != len(LevelOutput._fields):
         raise InputError(f"{file}: is not a network that selects among frames; allfocus export writes one")
     return session

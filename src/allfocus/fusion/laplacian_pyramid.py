@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import check_frames
+from allfocus.fusion.frame_checks import check_frames
+from allfocus.fusion.maps import FusedMaps
 
 # What the published comparisons use.
 PUBLISHED_LEVELS = 4
@@ -26,9 +27,7 @@ SMALLEST_BASE = 8
 WINDOW = (3, 3)
 
 
-def fuse_laplacian_pyramid(
-    frames: Sequence[NDArray[np.float32]], *, levels: int = PUBLISHED_LEVELS
-) -> tuple[NDArray[np.float32], None]:
+def fuse_laplacian_pyramid(frames: Sequence[NDArray[np.float32]], *, levels: int = PUBLISHED_LEVELS) -> FusedMaps:
     """The picture rebuilt from the largest coefficients, and no decision map: every coefficient chooses for itself.
 
     Each channel chooses by itself too. The base, below the coarsest detail, is the mean of the frames. Filtered with
@@ -39,7 +38,7 @@ def fuse_laplacian_pyramid(
         levels: how many times to halve.
 
     Returns:
-        The fused picture, shaped like a frame and clipped to 0..1, and None.
+        The fused picture, shaped like a frame and clipped to 0..1.
 
     Raises:
         InputError: frames that do not fit together, or levels below 1.
@@ -47,7 +46,7 @@ def fuse_laplacian_pyramid(
     Example:
         >>> left, right = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
         >>> left[4:8, 4:8] = 1
-        >>> image, decision = fuse_laplacian_pyramid([left, right])
+        >>> image, decision, *_ = fuse_laplacian_pyramid([left, right])
         >>> image.shape, decision
         ((16, 16), None)
     """
@@ -64,12 +63,10 @@ def fuse_laplacian_pyramid(
         for kept, detail in zip(fused[:-1], details, strict=True):
             np.copyto(kept, detail, where=np.abs(detail) > np.abs(kept))
         fused[-1] += share
-    return np.clip(_reconstruct(fused), 0.0, 1.0), None
+    return FusedMaps(np.clip(_reconstruct(fused), 0.0, 1.0))
 
 
-def fuse_laplacian_pyramid_energy(
-    frames: Sequence[NDArray[np.float32]], *, levels: int | None = None
-) -> tuple[NDArray[np.float32], None]:
+def fuse_laplacian_pyramid_energy(frames: Sequence[NDArray[np.float32]], *, levels: int | None = None) -> FusedMaps:
     """The picture rebuilt from the detail with the most energy around it, and no decision map: scales choose alone.
 
     The three colours of a frame are chosen together, so that no pixel gets a colour that no frame has.
@@ -80,14 +77,14 @@ def fuse_laplacian_pyramid_energy(
         levels: how many times to halve; by default as often as leaves the base a short side of at least 8 pixels.
 
     Returns:
-        The fused picture, shaped like a frame and clipped to 0..1, and None.
+        The fused picture, shaped like a frame and clipped to 0..1.
 
     Raises:
         InputError: frames that do not fit together, or levels below 1.
 
     Example:
         >>> sharp = np.eye(16, dtype=np.float32)
-        >>> image, decision = fuse_laplacian_pyramid_energy([sharp, sharp])
+        >>> image, decision, *_ = fuse_laplacian_pyramid_energy([sharp, sharp])
         >>> bool(np.allclose(image, sharp, atol=1e-6)), decision
         (True, None)
     """
@@ -108,7 +105,7 @@ def fuse_laplacian_pyramid_energy(
             fused[level][wins] = detail[wins]
             strongest[level][wins] = energy[wins]
         fused[-1] += base / np.float32(len(checked))
-    return np.clip(_reconstruct(fused), 0.0, 1.0), None
+    return FusedMaps(np.clip(_reconstruct(fused), 0.0, 1.0))
 
 
 def _require_levels(levels: int) -> None:

@@ -5,7 +5,7 @@ long as they fit the memory with all frames, are the *plan*. The finer levels ar
 (:mod:`.windows`), each given the decision of the level above and only the frames that still compete there
 (:mod:`.decisions`). What a window says does not depend on where it was cut. Large pictures are decided at half scale;
 pixels are always taken at full scale. Memory is bounded by the picture and the windows at work, not by the number of
-frames, as long as the frames themselves come from disk (:class:`allfocus.images.tiling.FrameSpool`).
+frames, as long as the frames themselves come from disk (:class:`allfocus.images.spool.FrameSpool`).
 """
 
 import functools
@@ -34,9 +34,9 @@ from allfocus.fusion.blending import (
     unveil,
 )
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
+from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale, enlarge
 from allfocus.fusion.inference import Above, LevelOutput, choose_device, processor_count, run_level, three_channels
-from allfocus.fusion.source_frames import check_frames
 from allfocus.fusion.windows import (
     MARGIN,
     NOISE_ENERGY,
@@ -53,7 +53,7 @@ from allfocus.fusion.windows import (
     split_core,
     within,
 )
-from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
+from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import grey_levels
-from allfocus.images.tiling import FrameSpool, Mask, reduce_frame
+from allfocus.fusion.frame_checks import grey_levels
+from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
 Map = NDArray[np.float32]
 

@@ -1,8 +1,8 @@
 """Deciding again where detail was lost: the frame that shows it is taken there, if that brings it back.
 
-What the measure of lost detail finds is evidence that the network did not weigh as it should have: in a place where the
-fused picture has less than a third of what one frame shows, that frame is blended in, softly, and the picture is measured
-again. A place that is no better for it, or in which something else is lost then, stays as it was.
+What the measure of lost detail finds is evidence that the network did not weigh as it should have: in a place where
+the fused picture has less than a third of what one frame shows, that frame is blended in, softly, and the picture is
+measured again. A place that is no better for it, or in which something else is lost then, stays as it was.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
 from allfocus.fusion.lost_detail import ERASED, LostDetail, measure_lost_detail
 from allfocus.fusion.windows import Area
-from allfocus.images.tiling import FrameSpool, Mask
+from allfocus.images.spool import FrameSpool, Mask
 
 BORDER = 1
 """Cells by which a place is widened, so that the whole of a thing is taken."""
 FEATHER = 1.0
 """Cells over which it fades out: the deviation of a Gaussian."""
 LARGEST_SHARE = 0.02
-"""Part of the picture up to which places are mended: where more is lost, the stack is not of the kind that is understood
-here (transparent things, frames that are not registered), and the warning says more than a patchwork."""
+"""Part of the picture up to which places are mended. Where more is lost the stack is of another kind (transparent
+things, frames that are not registered), and a warning is better than a patchwork."""
 
 
 class Mended(NamedTuple):
@@ -47,7 +47,7 @@ def mend_lost_detail(
     valid: Sequence[Mask] | None = None,
     hard: bool = False,
 ) -> Mended:
-    """Returns the fused picture with the detail that it had lost where one frame brings it back, and what is still lost.
+    """Returns the fused picture with the detail that it had lost where one frame brings it back, and what is lost.
 
     Args:
         image: the fused picture, (H, W, 3) or (H, W), in the values of the frames.
@@ -132,7 +132,7 @@ def _surrounding_difference(difference: NDArray[np.float32], weight: NDArray[np.
 
 
 def _feathered(cells: NDArray[np.uint8], cell: int, size: tuple[int, int]) -> tuple[Area, NDArray[np.float32]]:
-    """Returns the area of the picture that a mask of cells touches, and its weight there, 1 inside and 0 at its ends."""
+    """Returns the area of the picture that a mask of cells touches, and its weight there, 1 inside, 0 at the ends."""
     rows, columns = np.flatnonzero(cells.any(axis=1)), np.flatnonzero(cells.any(axis=0))
     # As much around a place as it is wide itself, to see what it must fit into.
     reach = int(np.ceil(3 * FEATHER)) + max(rows[-1] - rows[0], columns[-1] - columns[0]) // 2

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.images.files import open_plain
+from allfocus.files.opening import open_plain
 
 # Fields of ONNX's messages that lead to tensors (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto): for each kind
 # of message, the number of the field and the kind of what it holds.

@@ -1,7 +1,7 @@
 """Frames that do not cover the whole picture: masks of where they have pixels, and what to put where they have none.
 
 A mask is True where its frame has a pixel. It is an array (H, W) of bool, or anything that gives one when it is sliced
-with rows and columns, as the masks of :class:`allfocus.images.tiling.FrameSpool` do.
+with rows and columns, as the masks of :class:`allfocus.images.spool.FrameSpool` do.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.images.tiling import Mask
+from allfocus.images.spool import Mask
 
 EVERYTHING = (slice(None), slice(None))
 

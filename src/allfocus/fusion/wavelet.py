@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.source_frames import check_frames
+from allfocus.fusion.frame_checks import check_frames
+from allfocus.fusion.maps import FusedMaps
 
 # Cubic B-spline (Starck, Fadili and Murtagh 2007).
 SMOOTHING = np.array([1, 4, 6, 4, 1]) / 16
@@ -23,7 +24,7 @@ SMOOTHING = np.array([1, 4, 6, 4, 1]) / 16
 WINDOW = (3, 3)
 
 
-def fuse_wavelet(frames: Sequence[NDArray[np.float32]], *, levels: int = 5) -> tuple[NDArray[np.float32], None]:
+def fuse_wavelet(frames: Sequence[NDArray[np.float32]], *, levels: int = 5) -> FusedMaps:
     """The picture rebuilt from the strongest wavelet detail, and no decision map: bands choose separately.
 
     The three colours of a frame are chosen together. What is left below the coarsest detail is averaged.
@@ -33,14 +34,14 @@ def fuse_wavelet(frames: Sequence[NDArray[np.float32]], *, levels: int = 5) -> t
         levels: scales; each doubles the reach, the fifth sees detail of about 32 pixels.
 
     Returns:
-        The fused picture, shaped like a frame and clipped to 0..1, and None.
+        The fused picture, shaped like a frame and clipped to 0..1.
 
     Raises:
         InputError: frames that do not fit together, or levels below 1.
 
     Example:
         >>> sharp = np.eye(16, dtype=np.float32)
-        >>> image, decision = fuse_wavelet([sharp, sharp])
+        >>> image, decision, *_ = fuse_wavelet([sharp, sharp])
         >>> bool(np.allclose(image, sharp, atol=1e-6)), decision
         (True, None)
     """
@@ -63,7 +64,7 @@ def fuse_wavelet(frames: Sequence[NDArray[np.float32]], *, levels: int = 5) -> t
                 kept[wins], kept_energy[wins] = band[wins], energy[wins]
         fused += np.sum(best, axis=0)
     fused += np.mean(smooth, axis=0)
-    return np.clip(fused, 0.0, 1.0), None
+    return FusedMaps(np.clip(fused, 0.0, 1.0))
 
 
 def _split(current: NDArray[np.float32], *, spacing: int) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:

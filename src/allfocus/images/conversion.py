@@ -1,4 +1,4 @@
-"""Samples as a file stores them -> a picture as the library wants it."""
+"""Samples as a file stores them <-> a picture as the library wants it: the only place where integers become 0..1."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,44 @@ from allfocus.images.decoded import DecodedPicture
 from allfocus.images.exif import mark_as_upright, read_orientation
 from allfocus.images.image import Image
 from allfocus.images.value_range import extremes_of
+
+ROWS_AT_ONCE = 256
+
+
+def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> NDArray[Any]:
+    """The samples a file stores: 0..1 scaled, rounded to the nearest and clipped; 32 keeps floating point as it is.
+
+    Example:
+        >>> to_integers(np.array([[0.0, 0.5, 1.5]], np.float32), 8)
+        array([[  0, 128, 255]], dtype=uint8)
+    """
+    if bit_depth == 32:
+        return pixels
+    largest, kind = (255, np.uint8) if bit_depth == 8 else (65535, np.uint16)
+    rounded: NDArray[Any] = np.empty(pixels.shape, kind)
+    for start in range(0, pixels.shape[0], ROWS_AT_ONCE):  # not all at once: the steps between would take the most room
+        part = slice(start, start + ROWS_AT_ONCE)
+        rounded[part] = np.rint(np.clip(pixels[part], 0, 1) * np.float32(largest))
+    return rounded
+
+
+def from_integers(samples: NDArray[Any], *, white: int | None = None) -> NDArray[np.float32]:
+    """Samples of 8 or 16 bits as 0..1; floating point comes back as it is.
+
+    Args:
+        samples: Of any shape; uint8, uint16 or floating point.
+        white: The sample that stands for 1; by default the largest that there is.
+
+    Example:
+        >>> from_integers(np.array([[0, 51, 255]], np.uint8))
+        array([[0. , 0.2, 1. ]], dtype=float32)
+    """
+    if samples.dtype.kind == "f":
+        return np.ascontiguousarray(samples, np.float32)
+    # In one pass, so that a large picture is not held three times.
+    largest = white or int(np.iinfo(samples.dtype).max)
+    scaled: NDArray[np.float32] = np.divide(samples, np.float32(largest), dtype=np.float32)
+    return scaled
 
 
 def image_of(decoded: DecodedPicture, path: Path) -> Image:
@@ -70,9 +108,7 @@ def _to_pixels(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.flo
     """Integers in 0..1 and floating point as it is, with the bit depth that stands for it."""
     if samples.dtype in (np.uint8, np.uint16):
         bit_depth = samples.dtype.itemsize * 8
-        # In one pass, so that a large picture is not held three times.
-        scaled: NDArray[np.float32] = np.divide(samples, np.float32(white or 2**bit_depth - 1), dtype=np.float32)
-        return scaled, bit_depth
+        return from_integers(samples, white=white), bit_depth
     if samples.dtype.kind == "f":
         _require_finite(samples)
         return samples.astype(np.float32), 32

@@ -92,14 +92,17 @@ class Format:
 def require_pixels(width: int, height: int, max_pixels: int) -> None:
     """Raise InputError when a header promises no pixels, or more than the limit."""
     if width < 1 or height < 1:
-        raise InputError(f"the header says {width}x{height}: there are no pixels")
-    if width * height > max_pixels:
+        raise InputError(f"the header says {width}x{height}: there are no pixels", code="damaged-picture")
+    if not width * height <= max_pixels:  # nor if the limit is no number
         raise InputError(
-            f"the header says {width}x{height}, more than the limit of {max_pixels} pixels; "
-            "raise it (--max-pixels, max_pixels) if you trust the file"
+            f"the header says {width}x{height}, more than the limit of {max_pixels} pixels",
+            hint=["use a smaller picture", "{max_pixels} higher if you trust the file"],
+            code="too-many-pixels",
+            pixels=width * height,
+            limit=max_pixels,
         )
 
 
 def ends_too_early() -> InputError:
     """The error for a file that is shorter than its header says."""
-    return InputError("the file ends too early; copy it again from the camera")
+    return InputError("the file ends too early; copy it again from the camera", code="damaged-picture")

@@ -189,9 +189,15 @@ class Described(Protocol):
 def require_stack(images: Sequence[Described]) -> None:
     """Raise InputError unless the pictures can be fused: two or more, all of one size and one number of channels."""
     if not images:
-        raise InputError("no frames: give at least two pictures of the same scene, a folder, or one multi-page TIFF")
+        raise InputError(
+            "no frames: give at least two pictures of the same scene, a folder, or one multi-page TIFF",
+            code="too-few-frames",
+        )
     if len(images) == 1:
-        raise InputError(f"only one frame ({images[0].name}): a stack needs at least two pictures of the same scene")
+        raise InputError(
+            f"only one frame ({images[0].name}): a stack needs at least two pictures of the same scene",
+            code="too-few-frames",
+        )
     for image in images[1:]:
         require_match(images[0], image)
 
@@ -201,11 +207,13 @@ def require_match(first: Described, image: Described) -> None:
     if (image.height, image.width) != (first.height, first.width):
         raise InputError(
             f"frames differ in size: {first.name} is {first.width}x{first.height}, "
-            f"{image.name} is {image.width}x{image.height}; all frames of a stack need the same size"
+            f"{image.name} is {image.width}x{image.height}; all frames of a stack need the same size",
+            code="unequal-frames",
         )
     if image.is_colour != first.is_colour:
         kinds = {True: "colour", False: "grey"}
         raise InputError(
             f"frames differ in channels: {first.name} is {kinds[first.is_colour]}, "
-            f"{image.name} is {kinds[image.is_colour]}; convert one of them"
+            f"{image.name} is {kinds[image.is_colour]}; convert one of them",
+            code="unequal-frames",
         )

@@ -148,12 +148,15 @@ def _decode_with_pillow(picture: "ImageFile", max_pixels: int) -> DecodedPicture
 def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
     notices = []
     if getattr(picture, "n_frames", 1) > 1:
-        notices.append(f"the first of {picture.n_frames} moving pictures taken")  # type: ignore[attr-defined]
+        notices.append(f"the first of {picture.n_frames} moving pictures taken")  # type: ignore[attr-defined]  # only some formats have it
     if picture.mode == "CMYK":
         notices.append("CMYK converted to RGB without a profile: colours are approximate")
         return np.asarray(picture.convert("RGB")), tuple(notices)
     if picture.mode in ("P", "PA"):
         notices.append("palette expanded to RGB")
+        colours = len(picture.palette.palette) // len(picture.palette.mode) if picture.palette is not None else 0
+        if picture.mode == "P" and int(np.asarray(picture).max()) >= colours:
+            raise InputError(f"it uses colours beyond the {colours} of its palette; the file is damaged")
         return np.asarray(picture.convert("RGBA" if "transparency" in picture.info else "RGB")), tuple(notices)
     return np.asarray(picture.convert("L") if picture.mode == "1" else picture), tuple(notices)
 

@@ -1,10 +1,13 @@
 """PNG files -> samples, through imagecodecs (libpng), which keeps 16 bits in colour; Pillow would make 8 of them."""
 
+import io
 import os
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
+
+import numpy as np
 
 from allfocus.errors import InputError
 from allfocus.images.colour_profile import profile_of_png
@@ -48,6 +51,8 @@ def decode_png(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     for kind, start, length in walk_chunks(file):
         if zlib.crc32(memoryview(data)[start - 4 : start + length]) != _checksum(data, start + length):
             raise InputError(f"the checksum of its {kind.decode('latin-1')} chunk is wrong: the file is damaged")
+    if colour == PALETTE:
+        _require_colours(data, len(chunks.get(b"PLTE", b"")) // 3, 2**bits)
     notices = ["palette expanded to RGB"] if colour == PALETTE else []
     if b"acTL" in chunks:
         notices.append("the first of its moving pictures taken")
@@ -58,6 +63,19 @@ def decode_png(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         resolution=_unpack_resolution(chunks.get(b"pHYs", b"")),
         notices=tuple(notices),
     )
+
+
+def _require_colours(data: bytes, colours: int, most: int) -> None:
+    """Raise InputError when a pixel has a colour beyond the palette, of which libpng makes black without an error."""
+    from PIL.PngImagePlugin import PngImageFile
+
+    if colours >= most:
+        return
+    # The class itself, because Image.open would apply Pillow's own, process-wide pixel limit.
+    picture = PngImageFile(io.BytesIO(data))
+    picture.load()
+    if picture.mode == "P" and int(np.asarray(picture).max()) >= colours:
+        raise InputError(f"it uses colours beyond the {colours} of its palette; the file is damaged")
 
 
 def read_chunks(file: BinaryIO) -> dict[bytes, bytes]:

@@ -7,7 +7,7 @@ first, so that a frame that does not fit is found before any pixel is decoded, a
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -15,13 +15,14 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError, MemoryShortageError, MissingDependencyError
+from allfocus.errors import AllfocusError, InputError, MemoryShortageError
+from allfocus.files.opening import open_plain
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
-from allfocus.images.files import open_plain
-from allfocus.images.frame_files import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
+from allfocus.images.limits import MAX_PIXELS
+from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
 
 __all__ = [
@@ -43,9 +44,6 @@ __all__ = [
 
 Result = TypeVar("Result")
 
-MAX_PIXELS = 200_000_000
-"""The largest picture read without being asked: more than any camera on sale makes in one shot."""
-
 
 @dataclass(frozen=True)
 class FrameFile:
@@ -57,6 +55,9 @@ class FrameFile:
     header: Header
     """Size, channels and bit depth, as the file promises them."""
 
+    called: str | None = None
+    """What messages call the file, where that is not its own name."""
+
     @property
     def page(self) -> int:
         """The page of a multi-page file, from 0."""
@@ -65,7 +66,13 @@ class FrameFile:
     @property
     def name(self) -> str:
         """How messages call this frame: its file name, with the page (from 1) for a multi-page file."""
-        return self.path.name if self.header.pages == 1 else f"{self.path.name} page {self.page + 1}"
+        name = self.called or self.path.name
+        return name if self.header.pages == 1 else f"{name} page {self.page + 1}"
+
+    @property
+    def place(self) -> str:
+        """Where an error says that it happened: the path, or what the frame is called instead."""
+        return str(self.path) if self.called is None else self.name
 
     @property
     def height(self) -> int:
@@ -83,7 +90,9 @@ class FrameFile:
         return self.header.channels == 3
 
 
-def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
+def read_image(
+    path: str | os.PathLike[str], *, page: int = 0, max_pixels: int = MAX_PIXELS, name: str | None = None
+) -> Image:
     """One picture as float32, upright, with its alpha, bit depth, colour profile, EXIF and resolution.
 
     Values are in 0..1, except those of a floating-point TIFF, which are as the file has them, whatever their range.
@@ -96,6 +105,7 @@ def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int =
         path: The file.
         page: The page of a multi-page TIFF, from 0.
         max_pixels: Refuse a picture with more pixels than this (a decompression bomb, or a mistake).
+        name: What errors call the file, where that is not its path.
 
     Raises:
         InputError: the file is missing, unreadable, truncated, damaged, too large, or no picture.
@@ -111,7 +121,8 @@ def read_image(path: str | os.PathLike[str], *, page: int = 0, max_pixels: int =
         (16, 1000)
     """
     path = Path(path)
-    return _with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
+    with _called(name):
+        return _with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
 
 
 def decode_picture(file: BinaryIO, path: Path, *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
@@ -144,11 +155,17 @@ def list_frames(paths: Paths) -> list[FrameFile]:
 class StackReader:
     """The frames of a stack, decoded one at a time when asked for.
 
-    The last frame read is kept, so that asking twice in a row costs nothing; the frame before it is let go.
+    The last frame read is kept, so that asking twice in a row costs nothing; the frame before it is let go. With
+    ``keep_bytes``, the first frames that are read and fit into so many bytes are kept until :meth:`release`.
     """
 
     def __init__(
-        self, frames: Sequence[FrameFile], *, max_pixels: int = MAX_PIXELS, files: Sequence[Path] | None = None
+        self,
+        frames: Sequence[FrameFile],
+        *,
+        max_pixels: int = MAX_PIXELS,
+        keep_bytes: int = 0,
+        files: Sequence[Path] | None = None,
     ) -> None:
         require_stack(frames)
         self.frames = tuple(frames)
@@ -157,6 +174,8 @@ class StackReader:
         self._max_pixels = max_pixels
         self._states = {frame.path: _state_of(frame.path) for frame in frames}
         self._kept: tuple[int, Image] | None = None
+        self._store: dict[int, Image] = {}
+        self._room = keep_bytes
         self._first: tuple[int, Image] | None = None
         self._values: ValueRange | None = None
 
@@ -208,7 +227,7 @@ class StackReader:
         extremes = {}
         for index, frame in enumerate(self.frames):
             with suppress(InputError):  # a damaged frame is an error when it is read, or left out
-                image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
+                image = self._decode(frame)
                 extremes[index] = extremes_of(image.pixels, image.valid)
         values = common_range(extremes.values()) if extremes else UNIT
         other = next((frame.name for frame in self.frames if frame.header.bit_depth < 32), None)
@@ -230,19 +249,30 @@ class StackReader:
         """
         if self._kept is not None and self._kept[0] == index:
             return self._kept[1]
-        self._kept = None  # two frames are never held at once
+        if index in self._store:
+            return self._store[index]
+        self._kept = None  # two frames are never held at once, beyond those for which there is room
         frame = self.frames[index]
         values = self.value_range
-        image = read_image(frame.path, page=frame.page, max_pixels=self._max_pixels)
+        image = self._decode(frame)
         _require_promise(frame, image)
         if not values.is_unit:
             image = replace(image, pixels=values.to_unit(image.pixels))
-        self._require_unchanged(frame.path)
-        self._kept = (index, image)
+        self._require_unchanged(frame)
+        size = image.pixels.nbytes + (0 if image.alpha is None else image.alpha.nbytes)
+        if size <= self._room:
+            self._room -= size
+            self._store[index] = image
+        else:
+            self._kept = (index, image)
         # Not always frame 0: that one may be damaged and left out.
         if self._first is None or index < self._first[0]:
             self._first = (index, _without_pixels(image))
         return image
+
+    def _decode(self, frame: FrameFile) -> Image:
+        name = None if frame.called is None else frame.name
+        return read_image(frame.path, page=frame.page, max_pixels=self._max_pixels, name=name)
 
     def describe(self, index: int) -> Image:
         """What the file of a frame says besides its pixels; they are left out, but may have to be decoded for it.
@@ -259,16 +289,22 @@ class StackReader:
 
     def require_unchanged(self) -> None:
         """Raise InputError when a file was changed since the stack was opened: what was read may be half of each."""
-        for path in self._states:
-            self._require_unchanged(path)
+        for frame in self.frames:
+            self._require_unchanged(frame)
 
-    def _require_unchanged(self, path: Path) -> None:
-        if _state_of(path) != self._states[path]:
-            raise InputError(f"{path}: was changed while the stack was worked on; wait until it is whole and run again")
+    def _require_unchanged(self, frame: FrameFile) -> None:
+        if _state_of(frame.path) != self._states[frame.path]:
+            raise InputError(
+                "was changed while the stack was worked on; wait until it is whole and run again",
+                where=frame.place,
+                code="changed-meanwhile",
+            )
 
     def release(self) -> None:
-        """Lets go of the frame that was read last."""
+        """Lets go of the frames that were kept; from now on only the last one read is."""
         self._kept = None
+        self._store.clear()
+        self._room = 0
 
     def result_image(
         self,
@@ -307,20 +343,27 @@ def too_few_frames(kept: Sequence[str], left_out: Mapping[str, str]) -> InputErr
     more = f"; and {len(left_out) - 2} more" if len(left_out) > 2 else ""
     usable = f"only {kept[0]} can be used" if kept else "none can be used"
     total = len(kept) + len(left_out)
-    return InputError(f"of {total} frames {usable}, and a stack needs two; left out: {'; '.join(shown)}{more}")
+    return InputError(
+        f"of {total} frames {usable}, and a stack needs two; left out: {'; '.join(shown)}{more}",
+        code="too-few-frames",
+    )
 
 
 def open_stack(
     paths: Paths,
     *,
+    names: Sequence[str] | None = None,
     max_pixels: int = MAX_PIXELS,
+    keep_bytes: int = 0,
     on_bad_frame: Callable[[str, InputError], None] | None = None,
 ) -> StackReader:
     """The frames of a stack, checked by their headers and ready to be decoded one at a time.
 
     Args:
         paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.
+        names: How messages call each file, where that is not its own name; errors then name no path.
         max_pixels: Refuse a frame with more pixels than this.
+        keep_bytes: How much of what is decoded may be kept, so that it is not decoded twice.
         on_bad_frame: Called with the name and the error of each frame that cannot be read or does not fit the first
             one, which is then left out; None stops at the first of them. (Damage behind the header shows only when
             the frame is read.)
@@ -341,29 +384,51 @@ def open_stack(
     kept: list[FrameFile] = []
     left_out: dict[str, str] = {}
 
-    def check(name: str, action: Callable[[], Result]) -> Result | None:
-        try:
-            return action()
-        except InputError as error:
-            if on_bad_frame is None:
-                raise
-            left_out[name] = str(error)
-            on_bad_frame(name, error)
-            return None
-
-    def accept(frame: FrameFile) -> None:
-        _guarded(frame.path, lambda: require_pixels(frame.width, frame.height, max_pixels))
-        if kept:
-            require_match(kept[0], frame)
-        kept.append(frame)
+    def leave_out(name: str, error: InputError) -> None:
+        if on_bad_frame is None:
+            raise error
+        left_out[name] = str(error)
+        on_bad_frame(name, error)
 
     files = list_files(paths)
-    for path in files:
-        for frame in check(path.name, lambda path=path: _frames_of(path)) or []:  # type: ignore[misc]
-            check(frame.name, lambda frame=frame: accept(frame))  # type: ignore[misc]
+    if names is not None and len(names) != len(files):
+        raise ValueError(f"{len(names)} names were given for {len(files)} files")
+    for number, path in enumerate(files):
+        called = None if names is None else names[number]
+        try:
+            with _called(called):
+                found = [replace(frame, called=called) for frame in _frames_of(path)]
+        except InputError as error:
+            leave_out(called or path.name, error)
+            continue
+        for frame in found:
+            try:
+                _accept(frame, kept, max_pixels)
+            except InputError as error:
+                leave_out(frame.name, error)
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
-    return StackReader(kept, max_pixels=max_pixels, files=files)
+    return StackReader(kept, max_pixels=max_pixels, keep_bytes=keep_bytes, files=files)
+
+
+def _accept(frame: FrameFile, kept: list[FrameFile], max_pixels: int) -> None:
+    """Adds a frame to those that are kept, if it is not too large and fits the first of them."""
+    with _called(frame.place):
+        require_pixels(frame.width, frame.height, max_pixels)  # knows no place of its own
+    if kept:
+        require_match(kept[0], frame)
+    kept.append(frame)
+
+
+@contextmanager
+def _called(name: str | None) -> Iterator[None]:
+    """Errors inside are about the file that is called so; None leaves them as they are."""
+    try:
+        yield
+    except AllfocusError as error:
+        if name is not None:
+            error.where = name
+        raise
 
 
 def read_stack(
@@ -412,16 +477,18 @@ def _with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
         with open_plain(path) as file:
             return action(file)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check that it is a readable file") from error
+        raise InputError(
+            f"cannot be read ({error.strerror}); check that it is a readable file", where=path, code="unreadable-file"
+        ) from error
 
 
 def _require_format(file: BinaryIO, path: Path) -> Format:
     if not file.seek(0, os.SEEK_END):
-        raise InputError(f"{path}: the file is empty")
+        raise InputError("the file is empty", where=path, code="not-a-picture")
     found = _guarded(path, lambda: find_format(file))
     if found is None:
         known = ", ".join(candidate.name for candidate in FORMATS)
-        raise InputError(f"{path}: not a picture that can be read; {known} are")
+        raise InputError(f"not a picture that can be read; {known} are", where=path, code="not-a-picture")
     return found
 
 
@@ -431,26 +498,28 @@ def _guarded(path: Path, action: Callable[[], Result]) -> Result:
             # Decoders warn about odd metadata of files that they read well; that is no news for the user.
             warnings.simplefilter("ignore")
             return action()
-    except MemoryShortageError:
+    except AllfocusError as error:
+        error.set_place(path)
         raise
     except MemoryError as error:
         raise MemoryShortageError(
-            f"there is not enough memory to read {path}; close other programs, or use smaller frames"
+            "there is not enough memory to read it; close other programs, or use smaller frames", where=path
         ) from error
-    except (InputError, MissingDependencyError) as error:
-        text = str(error)
-        raise type(error)(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error
     except Exception as error:
         # A decoder that is fed a damaged file may raise anything at all; to the user they all mean the same.
         detail = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path}: the file is truncated or damaged ({detail[:160]}); copy it again") from error
+        raise InputError(
+            f"the file is truncated or damaged ({detail[:160]}); copy it again", where=path, code="damaged-picture"
+        ) from error
 
 
 def _require_promise(frame: FrameFile, image: Image) -> None:
     if (image.height, image.width, image.is_colour) != (frame.height, frame.width, frame.is_colour):
         raise InputError(
-            f"{frame.path}: its header said {frame.width}x{frame.height}, its pixels are {image.width}x{image.height}; "
-            "the file is damaged or was changed meanwhile"
+            f"its header said {frame.width}x{frame.height}, its pixels are {image.width}x{image.height}; "
+            "the file is damaged or was changed meanwhile",
+            where=frame.place,
+            code="damaged-picture",
         )
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
 MOST_PAGES = 20_000
+MOST_PLANES_SAID = 2_000_000
+"""Planes of all pictures together that a description may speak of: others may lie in other files."""
 
 SMALLEST_OFFSET = 8
 """Where the header of a TIFF file ends."""
@@ -155,6 +158,8 @@ def _require_one_channel(tiff: Any) -> None:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
     if not any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS):
         return
+    if tiff.is_ome:
+        _require_modest_ome(str(tiff.ome_metadata))
     _require_one_series(tiff)
     series = tiff.series[0]
     sizes: dict[str, int] = {}
@@ -177,6 +182,32 @@ def _require_one_channel(tiff: Any) -> None:
         )
 
 
+def _require_modest_ome(description: str) -> None:
+    """Raise InputError for a description of so many planes that the lists tifffile makes of them would fill memory.
+
+    A hundred thousand bytes can promise a thousand million planes, each of which would take room before one is missed.
+    """
+    try:
+        elements = list(ElementTree.fromstring(description.encode()).iter())
+    except ElementTree.ParseError:
+        return  # tifffile finds no planes in it either
+
+    def numbers(element: ElementTree.Element, *names: str) -> list[int]:
+        return [abs(int(element.get(name, "1").strip()[:12] or 1)) for name in names]
+
+    try:
+        pixels = [element for element in elements if element.tag.endswith("Pixels")]
+        parts = [element for element in elements if element.tag.endswith("TiffData")]
+        planes = sum(math.prod(numbers(each, "SizeZ", "SizeC", "SizeT")) for each in pixels)
+        planes += sum(max(numbers(each, "PlaneCount", "NumPlanes")) for each in parts)
+    except ValueError as error:
+        raise InputError("its description (OME) has words in place of numbers; the file is damaged") from error
+    if planes > MOST_PLANES_SAID:
+        raise InputError(
+            f"its description (OME) speaks of {planes} planes, more than {MOST_PLANES_SAID}; the file is damaged"
+        )
+
+
 def _require_one_series(tiff: Any) -> None:
     """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
     series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
@@ -195,7 +226,12 @@ def _require_numbers(page: Any) -> None:
     """Raise InputError when an entry that is one number has become a list of them, as damage can make it."""
     for name in ("imagewidth", "imagelength", "imagedepth", "samplesperpixel", "bitspersample", "compression"):
         if not isinstance(getattr(page, name), int):
-            raise InputError(f"its entry {name} is {str(getattr(page, name))[:40]}; the file is damaged")
+            raise InputError(f"its entry {name} is {_shown(getattr(page, name))}; the file is damaged")
+
+
+def _shown(value: object) -> str:
+    """The value of an entry, which may be any text, for a message of one line."""
+    return " ".join(str(value).split())[:40]
 
 
 def _require_known(page: Any) -> None:
@@ -203,7 +239,7 @@ def _require_known(page: Any) -> None:
     for tag, name, known in KNOWN_VALUES:
         value = page.tags.valueof(tag)
         if value is not None and value not in known:
-            raise InputError(f"its entry {name} is {str(value)[:40]}, which means nothing; the file is damaged")
+            raise InputError(f"its entry {name} is {_shown(value)}, which means nothing; the file is damaged")
     if page.compression not in PREDICTABLE and page.predictor not in (None, 1):
         raise InputError("its entry Predictor stands beside a compression that has none; the file is damaged")
 
@@ -342,7 +378,8 @@ def _decode_page(page: Any) -> NDArray[Any]:
         raise InputError(f"its pixels have the axes {page.axes}; only flat pictures can be read")
     if samples.dtype == np.bool_:
         samples = samples.astype(np.uint8)
-    return samples[:, :, None] if samples.ndim == 2 else samples  # type: ignore[no-any-return]
+    shaped: NDArray[Any] = samples[:, :, None] if samples.ndim == 2 else samples
+    return shaped
 
 
 def _without_extra_samples(samples: NDArray[Any], page: Any, colours: int) -> tuple[NDArray[Any], int, tuple[str, ...]]:
@@ -362,7 +399,14 @@ def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:
         raise InputError("its palette is missing; the file is damaged")
     if levels.dtype.kind != "u" or int(levels.max()) >= page.colormap.shape[1]:
         raise InputError(f"it uses colours beyond the {page.colormap.shape[1]} of its palette; the file is damaged")
-    return np.moveaxis(page.colormap, 0, -1)[levels]  # type: ignore[no-any-return]
+    colours = np.asarray(page.colormap, np.uint16)
+    # Many programs write 8 bits where the format wants 16: as they are, or in the upper byte alone.
+    if colours.max() < 256:
+        colours = colours * np.uint16(257)
+    elif not (colours % 256).any():
+        colours = colours // 256 * np.uint16(257)
+    coloured: NDArray[Any] = np.moveaxis(colours, 0, -1)[levels]
+    return coloured
 
 
 def _convert_cmyk(samples: NDArray[Any], page: Any) -> NDArray[Any]:

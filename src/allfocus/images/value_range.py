@@ -124,6 +124,23 @@ def extremes_of(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) ->
     return (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
 
 
+def plain_arrays(frames: Iterable[Any]) -> list[NDArray[Any]]:
+    """The frames as arrays.
+
+    Raises:
+        InputError: a frame has a mask, which would be lost without a word.
+
+    Example:
+        >>> [array.shape for array in plain_arrays([[[0.0, 1.0]], np.zeros((1, 2))])]
+        [(1, 2), (1, 2)]
+    """
+    given = list(frames)
+    for number, frame in enumerate(given, start=1):
+        if np.ma.is_masked(frame):
+            raise InputError(f"frame {number} is a masked array; give its data, and what the mask leaves as valid")
+    return [np.asarray(frame) for frame in given]
+
+
 def range_of_arrays(
     frames: Sequence[NDArray[Any]], valid: Sequence[NDArray[np.bool_] | None] | None = None
 ) -> ValueRange:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
+from allfocus.files.placing import LONGEST_NAME, recover_folder, replace_file
+from allfocus.files.protection import existing_file, refuse_special
+from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
 from allfocus.images.exif import add_history, without_malformed
 from allfocus.images.image import Image
-from allfocus.images.placing import LONGEST_NAME, recover_folder, replace_file
-from allfocus.images.protection import refuse_special
 from allfocus.images.value_range import extremes_of
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "write_image",
 ]
 
-ROWS_AT_ONCE = 256
 OVERSHOOT = 0.5
 """How far beyond 0..1 values are clipped as a rest of resampling; farther ones are another range."""
 
@@ -55,7 +55,7 @@ def write_image(
         path: Where to; the ending gives the format: .png, .tif, .tiff, .jpg, .jpeg or .webp.
         bit_depth: 8 or 16 (TIFF also 32, floating point); None keeps that of the picture as far as the format can:
             JPEG and WebP have 8 bits, PNG has 16 at most.
-        quality: Of JPEG (always with full colour resolution) and WebP (lossless at 100), 1 to 100.
+        quality: JPEG (always with full colour resolution) or WebP (lossless at 100) quality, 1 to 100.
         compression: Of PNG a level from 0 (fast) to 9 (small); of TIFF "none", "deflate", "lzw" or
             "zstd" (small and fast, but not every program reads it). Lossless, all.
         history: A sentence for the EXIF history, such as "fused by allfocus 1.0 from 12 frames"; None leaves EXIF as
@@ -107,8 +107,10 @@ def encode_image(
     _check_bit_depth(path, kind, bit_depth)
     if kind.largest_side and max(picture.width, picture.height) > kind.largest_side:
         raise OutputError(
-            f"{path}: {kind.name} ends at {kind.largest_side} pixels a side, the picture has "
-            f"{picture.width}x{picture.height}; choose .png or .tif"
+            f"{kind.name} ends at {kind.largest_side} pixels a side, the picture has "
+            f"{picture.width}x{picture.height}; choose .png or .tif",
+            where=path,
+            code="unwritable-format",
         )
     if picture.exif:
         picture = replace(picture, exif=without_malformed(picture.exif))
@@ -132,18 +134,26 @@ def default_ending(frame: Path) -> str:
 
 
 def _check_options(path: Path, kind: Encoder, quality: int, compression: Compression) -> None:
-    if not 1 <= quality <= 100:
-        raise OutputError(f"quality is 1 to 100; found {quality}")
+    if not isinstance(quality, int) or not 1 <= quality <= 100:
+        raise OutputError(f"quality is a whole number from 1 to 100; found {quality!r}")
     if compression is not None and compression not in kind.compressions:
         known = ", ".join(map(str, kind.compressions)) or "none: use quality"
-        raise OutputError(f"{path}: {kind.name} cannot be written with compression {compression}; it knows {known}")
+        raise OutputError(
+            f"{kind.name} cannot be written with compression {compression}; it knows {known}",
+            where=path,
+            code="unwritable-format",
+        )
 
 
 def _check_bit_depth(path: Path, kind: Encoder, bit_depth: int | None) -> None:
     if bit_depth is not None and bit_depth not in kind.bit_depths:
         depths = " or ".join(map(str, kind.bit_depths))
         able = ".png or .tif" if bit_depth == 16 else ".tif"
-        raise OutputError(f"{path}: {kind.name} has {depths} bits per channel, not {bit_depth}; choose {able}")
+        raise OutputError(
+            f"{kind.name} has {depths} bits per channel, not {bit_depth}; choose {able}",
+            where=path,
+            code="unwritable-format",
+        )
 
 
 def _require_unit_range(path: Path, kind: Encoder, pixels: NDArray[np.float32], bit_depth: int) -> None:
@@ -151,8 +161,10 @@ def _require_unit_range(path: Path, kind: Encoder, pixels: NDArray[np.float32], 
     low, high = extremes_of(pixels)
     if low < -OVERSHOOT or high > 1 + OVERSHOOT:
         raise OutputError(
-            f"{path}: the values run from {low:g} to {high:g}, {kind.name} with {bit_depth} bits holds 0..1; "
-            "scale them first, or choose .tif with 32 bits, which keeps them as they are"
+            f"the values run from {low:g} to {high:g}, {kind.name} with {bit_depth} bits holds 0..1; "
+            "scale them first, or choose .tif with 32 bits, which keeps them as they are",
+            where=path,
+            code="unwritable-format",
         )
 
 
@@ -179,54 +191,54 @@ def check_output(
         overwrite: Whether an existing file may be replaced.
         picture: Whether the ending must be that of a picture format that can be written.
         bit_depth: Bits per channel that the format must be able to hold; None takes any.
-        quality: Of JPEG and WebP, 1 to 100.
+        quality: JPEG/WebP quality, 1 to 100.
         compression: Of PNG or TIFF, which the format must know; see :func:`write_image`.
     """
     path = Path(path)
+    require_name(path)
     # os.path instead of Path: it answers "no" where permissions forbid to look, and the folder is checked below.
     if os.path.isdir(path):
-        raise OutputError(f"{path}: is a folder; name a file in it")
+        raise OutputError("is a folder; name a file in it", where=path)
     if len(os.fsencode(path.name)) > LONGEST_NAME:
-        raise OutputError(f"{path}: the name is longer than {LONGEST_NAME} bytes; choose a shorter one")
+        raise OutputError(f"the name is longer than {LONGEST_NAME} bytes; choose a shorter one", where=path)
     if picture and path.suffix.lower() not in ENCODERS:
-        raise OutputError(f"{path}: cannot tell the format from the ending; use one of {', '.join(ENCODERS)}")
+        raise OutputError(
+            f"cannot tell the format from the ending; use one of {', '.join(ENCODERS)}",
+            where=path,
+            code="unwritable-format",
+        )
     if picture:
         kind = ENCODERS[path.suffix.lower()]
         _check_options(path, kind, quality, compression)
         _check_bit_depth(path, kind, bit_depth)
     if not os.path.isdir(path.parent):
-        raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
+        raise OutputError(f"the folder {path.parent} does not exist; make it first", where=path)
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path}: the folder {path.parent} is read-only; choose another")
+        raise OutputError(f"the folder {path.parent} is read-only; choose another", where=path)
     refuse_special(path)
     recover_folder(path.parent)  # a run that was killed may have left files that are none
     if os.path.lexists(path) and not overwrite:
-        raise OutputError(f"{path}: exists already; choose another name or allow it to be overwritten (--overwrite)")
+        raise existing_file(path)
 
 
-def to_integers(pixels: NDArray[np.float32], bit_depth: int) -> Samples:
-    """The samples a file stores: 0..1 scaled, rounded to the nearest and clipped; 32 keeps floating point as it is.
+def require_name(path: Path) -> None:
+    """Raise OutputError when no file can be called so: nothing, a root, or a name with a zero byte.
 
     Example:
-        >>> to_integers(np.array([[0.0, 0.5, 1.5]], np.float32), 8)
-        array([[  0, 128, 255]], dtype=uint8)
+        >>> require_name(Path("a.png"))
     """
-    if bit_depth == 32:
-        return pixels
-    largest, kind = (255, np.uint8) if bit_depth == 8 else (65535, np.uint16)
-    rounded: Samples = np.empty(pixels.shape, kind)
-    for start in range(0, pixels.shape[0], ROWS_AT_ONCE):  # not all at once: the steps between would take the most room
-        part = slice(start, start + ROWS_AT_ONCE)
-        rounded[part] = np.rint(np.clip(pixels[part], 0, 1) * np.float32(largest))
-    return rounded
+    if not path.name or "\x00" in str(path):
+        raise OutputError("is no name that a file can have; name a file", where=repr(str(path)))
 
 
 def _image_of_array(array: NDArray[Any]) -> Image:
+    if not isinstance(array, np.ndarray):
+        raise OutputError(f"a {type(array).__name__} is no picture; give an Image, or an array of NumPy")
+    if not array.size:
+        raise OutputError(f"an array of shape {array.shape} has no pixels; there is nothing to write")
     kind = array.dtype.newbyteorder("=")  # the large byte may come first
-    if kind == np.uint8:
-        return Image(array.astype(np.float32) / np.float32(255), bit_depth=8)
-    if kind == np.uint16:
-        return Image(array.astype(np.float32) / np.float32(65535), bit_depth=16)
+    if kind in (np.uint8, np.uint16):
+        return Image(from_integers(array), bit_depth=8 * kind.itemsize)
     if array.dtype.kind != "f":
         raise OutputError(f"an array of {array.dtype} is no picture; give float in 0..1, uint8 or uint16")
     if not np.isfinite(array).all():

@@ -6,6 +6,7 @@ Adding a metric: one new file with one function, one entry here, one test.
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from allfocus.errors import InputError
@@ -39,6 +40,7 @@ from allfocus.metrics.tsallis_information import tsallis_mutual_information
 from allfocus.metrics.visual_information import visual_information_fidelity
 from allfocus.metrics.xydeas_petrovic import edge_transfer
 from allfocus.metrics.yang import agreement_weighted_quality
+from allfocus.plugins import METRICS_GROUP, load_plugins
 
 
 @dataclass(frozen=True)
@@ -333,10 +335,17 @@ _ENTRIES = (
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ENTRIES}
-"""Every metric by its name, in the order in which reports print them."""
+"""Every metric of ours by its name, in the order in which reports print them."""
 
 PAPER_METRICS: tuple[str, ...] = ("Q_MI", "Q_SF", "Q_S", "Q_CB", "Q_AB/F", "Q_NCIE", "PSNR", "SSIM")
 """The eight that the paper of inter-image pixel shuffling reports; the last two need a reference."""
+
+
+@cache
+def all_metrics() -> dict[str, Metric]:
+    """Every metric by its name: ours, then those that installed packages offer (entry points ``allfocus.metrics``)."""
+    own = load_plugins(METRICS_GROUP, lambda name, value: value if isinstance(value, Metric) else None)
+    return {**METRICS, **{metric.name: metric for metric in own if metric.name not in METRICS}}
 
 
 def find_metric(name: str) -> Metric:
@@ -349,13 +358,13 @@ def find_metric(name: str) -> Metric:
         >>> find_metric("qmi").name
         'Q_MI'
     """
-    by_plain_name = {_plain(word): metric for metric in METRICS.values() for word in (metric.name, metric.key)}
+    by_plain_name = {_plain(word): metric for metric in all_metrics().values() for word in (metric.name, metric.key)}
     if _plain(name) in by_plain_name:
         return by_plain_name[_plain(name)]
     nearest = difflib.get_close_matches(_plain(name), by_plain_name, n=1, cutoff=0.0)
     raise InputError(
         f"there is no metric {name!r}; did you mean {by_plain_name[nearest[0]].name!r}? "
-        f"The metrics are: {', '.join(METRICS)}"
+        f"The metrics are: {', '.join(all_metrics())}"
     )
 
 

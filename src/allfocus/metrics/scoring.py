@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from allfocus.errors import InputError
-from allfocus.metrics.catalogue import METRICS, Metric, find_metric
+from allfocus.metrics.catalogue import Metric, all_metrics, find_metric
 from allfocus.metrics.grey_levels import Picture, as_eight_bit, as_grey_levels, check_same_size
 
 Protocol = Literal["grey", "rgb-mean"]
@@ -71,7 +71,7 @@ def score(
 def _choose(names: Sequence[str] | None, source_count: int, has_reference: bool, size: tuple[int, ...]) -> list[Metric]:
     if isinstance(names, str):
         names = [names]
-    chosen = list(METRICS.values()) if names is None else [find_metric(name) for name in names]
+    chosen = list(all_metrics().values()) if names is None else [find_metric(name) for name in names]
     usable = []
     for metric in chosen:
         if metric.needs_reference and not has_reference:

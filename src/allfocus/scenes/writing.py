@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.images.image import Image
-from allfocus.images.placing import StagedFiles, made_folder
 from allfocus.images.writing import check_output, encode_image
 from allfocus.scenes.rendering import Scene
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.alignment.transforms import Matrix, corner_motion, move_points
-from allfocus.html_pages import escape, line_plot
+from allfocus.pages.html import escape
+from allfocus.pages.plots import line_plot
 
 DOUBTFUL = 0.4
 """Confidence below which a frame is marked, as in the warnings of the alignment."""

@@ -3,7 +3,8 @@
 import numpy as np
 
 from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetail, LostPlace, paint_lost_detail
-from allfocus.html_pages import Window, build_table, data_address, escape
+from allfocus.pages.html import build_table, escape
+from allfocus.pages.pictures import Window, data_address
 from allfocus.stack_report.contents import StackReport
 from allfocus.stack_report.pictures import Stack, read_window, reduce_frame
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.fusion.depth import colour_depth
-from allfocus.html_pages import Pixels, Window, in_colour
-from allfocus.images.tiling import FrameSpool, SpooledFrame
+from allfocus.images.spool import FrameSpool, SpooledFrame
+from allfocus.pages.pictures import Pixels, Window, in_colour
 
 Frame = NDArray[Any] | SpooledFrame
 """A picture (H, W, 3) or (H, W): float in 0..1, uint8 or uint16; or one on disk."""

@@ -16,20 +16,9 @@ from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
 from allfocus.fusion.depth import colour_depth
-from allfocus.html_pages import (
-    Pixels,
-    Window,
-    build_list,
-    build_page,
-    build_table,
-    common_scale,
-    data_address,
-    draw_windows,
-    escape,
-    heat_picture,
-    read_asset,
-)
 from allfocus.images.writing import check_output, replace_file
+from allfocus.pages.html import build_list, build_page, build_table, escape, read_asset
+from allfocus.pages.pictures import Pixels, Window, common_scale, data_address, draw_windows, heat_picture
 from allfocus.stack_report.alignment_section import alignment_lines, alignment_section
 from allfocus.stack_report.contents import StackReport, check_contents
 from allfocus.stack_report.lost_section import lost_section

@@ -11,8 +11,8 @@ from PIL import Image
 from torch import Tensor
 
 from allfocus.errors import InputError
+from allfocus.images.listing import PLAIN_SUFFIXES
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
 LARGEST_SIDE = 1024
 """Larger photos are reduced: training crops are small, and reducing makes a photo sharper per pixel."""
 
@@ -108,9 +108,9 @@ def _find_photos(folder: Path, licence_classes: Sequence[str], part: tuple[int, 
     """Returns the files to read, sorted; where none is left, an error says which condition was the last straw."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give a folder of sharp photos")
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PLAIN_SUFFIXES)
     if not paths:
-        raise InputError(f"{folder}: no usable photo (no file ends in {', '.join(SUFFIXES)})")
+        raise InputError(f"{folder}: no usable photo (no file ends in {', '.join(PLAIN_SUFFIXES)})")
     if licence_classes:
         paths = _keep_licences(folder, paths, licence_classes)
     if part is None:
@@ -129,8 +129,12 @@ def _keep_licences(folder: Path, paths: list[Path], licence_classes: Sequence[st
     table = folder / "SOURCES.csv"
     if not table.is_file():
         raise InputError(
-            f"{folder}: licence classes {', '.join(licence_classes)} are wanted but there is no SOURCES.csv; "
-            "add one with columns file, licence_class, or take all photos with --set 'data.licence_classes=[]'"
+            f"licence classes {', '.join(licence_classes)} are wanted but there is no SOURCES.csv",
+            where=folder,
+            hint=[
+                "add one with columns file, licence_class",
+                "take all photos by changing the recipe: data.licence_classes=[]",
+            ],
         )
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))

@@ -110,12 +110,16 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     for override in overrides:
         key, separator, value = override.partition("=")
         if not separator:
-            raise InputError(f"--set {override}: write it as key=value, for example optimizer.iterations=1000")
+            raise InputError(
+                "write it as key=value, for example optimizer.iterations=1000",
+                where=f"the change {override}",
+                code="bad-option",
+            )
         try:
             parsed = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             parsed = value
-        _insert(table, key.split("."), parsed, where=f"--set {override}")
+        _insert(table, key.split("."), parsed, where=f"the change {override}")
     recipe: Recipe = _build(Recipe, table, str(path), "")
     _check(recipe, str(path))
     return recipe

@@ -223,7 +223,12 @@ def _prepare_run(run: Path, recipe: Recipe, stepper: Stepper, *, resume: bool, r
         stepper.restore(tensors)
         return int(header["iteration"]), float(header["seconds"])
     if state.exists():
-        raise InputError(f"{run}: holds a run already; add --resume to go on, or name another folder")
+        raise InputError(
+            "holds a run already",
+            where=run,
+            hint=["{resume=on} to go on", "name another folder"],
+            code="output-exists",
+        )
     if rank == 0:
         try:
             (run / "previews").mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from allfocus.errors import CODES
+
 MEANINGS = {
     206: "A part of the file, as asked for",
     400: "What was sent makes no sense",
@@ -56,7 +58,14 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
 _ERROR = {
     "type": "object",
     "required": ["error"],
-    "properties": {"error": {"type": "string", "description": "What was wrong, and what would work"}},
+    "properties": {
+        "error": {"type": "string", "description": "What was wrong, and what would work"},
+        "code": {
+            "type": "string",
+            "enum": list(CODES),
+            "description": "Which error of the library it is, if it is one",
+        },
+    },
 }
 
 
@@ -76,7 +85,7 @@ def describe_answers(app: FastAPI) -> None:
         app.openapi_schema = schema
         return schema
 
-    app.openapi = describe  # type: ignore[method-assign]
+    app.openapi = describe  # type: ignore[method-assign]  # as FastAPI's documentation does
 
 
 def _describe(operation: dict[str, Any], key: tuple[str, str]) -> None:

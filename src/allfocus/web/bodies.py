@@ -1,8 +1,10 @@
 """What clients send as JSON: each field with its range, and nothing beside them."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from allfocus.stack.options import STUDIO, FuseOptions, offered
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
@@ -43,13 +45,28 @@ class FrameOrder(_Body):
     frames: Annotated[list[FrameChoice], Field(max_length=100_000)]
 
 
-class StartOptions(_Body):
-    """How to fuse."""
+def _start_options() -> type[_Body]:
+    """How to fuse: every option of ``FuseOptions`` that the studio offers, as the page shows it."""
+    types, defaults = get_type_hints(FuseOptions), FuseOptions().settings()
+    values: dict[str, Any] = {}
+    for name, about in offered(STUDIO).items():
+        kind: Any = Annotated[str, Field(max_length=100)] if types[name] is str else types[name]
+        if about.choices:
+            kind = Literal[*about.choices] | None
+        extra: dict[str, Any] = {"x-ability": about.ability, "x-choices": dict(about.choices), "x-rare": about.rare}
+        values[name] = (
+            kind,
+            Field(default=defaults[name], title=about.title, description=f"{about.help}.", json_schema_extra=extra),
+        )
+    return create_model("StartOptions", __base__=_Body, __doc__="How to fuse.", **values)
 
-    method: Annotated[str, Field(max_length=100)] = "ips"
-    align: bool = True
-    prefer: Literal["near", "far"] | None = None
-    skip_bad: bool = False
+
+if TYPE_CHECKING:
+
+    class StartOptions(_Body):
+        """How to fuse."""
+else:
+    StartOptions = _start_options()
 
 
 class OtherMethod(_Body):

@@ -3,15 +3,16 @@
 import contextlib
 import logging
 import secrets
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.plan import check_method
 from allfocus.web.fusion_queue import FusionQueue, Work
-from allfocus.web.layers import layer_bytes
-from allfocus.web.processes import TaskError, WorkerProcess
-from allfocus.web.records import (
+from allfocus.web.job_records import (
     ACTIVE,
     CANCELLED,
     DONE,
@@ -19,12 +20,14 @@ from allfocus.web.records import (
     QUEUED,
     RUNNING,
     Alternative,
+    Frame,
     Job,
-    Options,
     Run,
-    command_line,
+    command_to_copy,
     find_problems,
 )
+from allfocus.web.layers import layer_bytes
+from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
 from allfocus.web.work_folder import IN_A_JOB, remove_known
@@ -61,9 +64,18 @@ class Fusions:
         """End all work."""
         self._queue.close()
 
-    def start(self, job_id: str, options: Options) -> dict[str, Any]:
+    def _complete(self, options: FuseOptions, frames: Sequence[Frame] = ()) -> FuseOptions:
+        """The options of a client with what the server decides: device, limits, and how the result is kept."""
+        settings = self._studio.settings
+        # 8-bit frames are fused into 16 bits too: blending and alignment give values between the levels.
+        depth = 32 if any(frame.bit_depth == 32 for frame in frames) else 16
+        # Packing would take longer than the rest of the writing, and downloads are packed anyway.
+        own: dict[str, Any] = {"bit_depth": depth, "compression": "none"} if frames else {}
+        return replace(options, device=settings.device, max_pixels=settings.pixels, **own)
+
+    def start(self, job_id: str, options: FuseOptions) -> dict[str, Any]:
         """The job, now waiting to be fused."""
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.job(job_id)
             if job.state in ACTIVE:
                 raise Refusal(409, "the job is running already; cancel it first")
@@ -79,25 +91,22 @@ class Fusions:
             included = [frame for frame in included if frame.id not in problems]
             if len(included) < 2:
                 raise Refusal(400, "no two frames have the same size; a stack needs at least two that do")
-            require_method(options.method, device=self._studio.settings.device, prefer=options.prefer, listed=True)
+            check_method(self._complete(options), listed=True)
             first = included[0]
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
             # Its thread waits for the lock, so it sees the job as it is saved below.
             self._queue.submit(Work(job_id, options.method, process=self._new_process()))
-            before = (job.state, job.error, job.options, job.notices)
-            job.state, job.error, job.options, job.notices = QUEUED, None, options, []
             try:
-                self._studio.save(job)
+                self._studio.store.queue(job, options)
             except OutputError:
                 self._queue.cancel(job_id)
-                job.state, job.error, job.options, job.notices = before
                 raise
             return self._studio.show(job)
 
     def start_alternative(self, job_id: str, method: str) -> dict[str, Any]:
         """The job, with another method waiting to be run on its frames."""
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.job(job_id)
             if job.run is None or job.state in ACTIVE:
                 raise Refusal(409, "another method can be tried when the job is done")
@@ -112,12 +121,12 @@ class Fusions:
             self._queue.submit(Work(job_id, method, alternative=True, process=self._new_process()))
             job.alternatives = [item for item in job.alternatives if item.method != method]
             job.alternatives.append(Alternative(method, QUEUED))
-            self._studio.save(job)
+            self._studio.store.save(job)
             return self._studio.show(job)
 
     def cancel(self, job_id: str) -> dict[str, Any]:
         """The job, with all its work ended."""
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.job(job_id)
             if job.state not in ACTIVE and not any(item.state in ACTIVE for item in job.alternatives):
                 raise Refusal(409, "nothing runs for this job")
@@ -134,24 +143,23 @@ class Fusions:
                 self._run_fusion(work)
         except Exception:  # nothing that goes wrong for one job may end the thread that serves the others
             _log.exception("a job failed in the server")
-            with self._studio.lock, contextlib.suppress(Exception):
+            with self._studio.store.lock, contextlib.suppress(Exception):
                 self._conclude(self._studio.job(work.job_id), work, FAILED, "the server made a mistake; see its log")
 
     def _run_fusion(self, work: Work) -> None:
         run_name = f"run-{secrets.token_hex(4)}"
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.store.jobs.get(work.job_id)
             if job is None:
                 return
             if work.cancelled:  # between leaving the line and arriving here
                 self._conclude(job, work, CANCELLED, None)
                 return
-            job.state = RUNNING
-            self._studio.save(job)
+            self._studio.store.begin(job)
             # Left out here and not by the library, which would measure all frames by the first.
             unfit = find_problems(job.frames)
             frames = [frame for frame in job.frames if frame.included and frame.id not in unfit]
-            options = job.options or Options()
+            options = job.options or FuseOptions()
         folder = self._studio.store.folder(job.id)
         paths = [str(self._studio.frame_path(job, frame)) for frame in frames]
         values = {
@@ -159,25 +167,23 @@ class Fusions:
             "names": [frame.name for frame in frames],
             "folder": str(folder / run_name),
             "layers": str(folder / "layers" / run_name),
-            "options": vars(options),
-            "max_pixels": self._studio.settings.pixels,
-            "device": self._studio.settings.device,
+            "options": self._complete(options, frames).settings(),
         }
         reply = self._run_task(job, work, "fuse_stack", values)
         if reply is None:
             self._tidy(job)
             return
-        by_file = {Path(path).name: frame for path, frame in zip(paths, frames, strict=True)}
-        with self._studio.lock:
-            if work.cancelled or job.id not in self._studio.store.jobs:
-                if job.id in self._studio.store.jobs:
+        by_path = dict(zip(paths, frames, strict=True))
+        with self._studio.store.lock:
+            if work.cancelled or not self._studio.store.holds(job):
+                if self._studio.store.holds(job):
                     self._conclude(job, work, CANCELLED, None)
                 self._tidy(job)
                 return
-            fused = [by_file[name] for name in reply.pop("frames")]
+            fused = [by_path[path] for path in reply.pop("sources")]
             left_out = {
                 **{frame.name: unfit[frame.id] for frame in job.frames if frame.included and frame.id in unfit},
-                **{by_file[name].name: self._studio.readable(job, why) for name, why in reply.pop("left_out").items()},
+                **reply.pop("left_out"),
             }
             job.revision += 1
             job.run = Run(
@@ -190,7 +196,8 @@ class Fusions:
                 has_report=(folder / run_name / "report.html").is_file(),
                 bytes=size_of(folder / run_name),
                 first_revision=job.revision,
-                command=command_line(frames, options),
+                crop=options.crop,
+                command=command_to_copy(frames, options),
                 **reply,
             )
             job.strokes, job.undone, job.alternatives = [], [], []
@@ -200,7 +207,7 @@ class Fusions:
             self._studio.cache.add(folder / "layers" / run_name / "result")
 
     def _run_alternative(self, work: Work) -> None:
-        with self._studio.lock:
+        with self._studio.store.lock:
             job = self._studio.store.jobs.get(work.job_id)
             if job is None:
                 return
@@ -208,7 +215,7 @@ class Fusions:
                 self._conclude(job, work, CANCELLED, None)
                 return
             self._set_alternative(job, work.method, RUNNING, None)
-            self._studio.save(job)
+            self._studio.store.save(job)
             run = job.run
             paths = [
                 str(self._studio.frame_path(job, frame)) for frame in map(job.frame, run.frames) if frame is not None
@@ -216,17 +223,16 @@ class Fusions:
         target = self._studio.store.folder(job.id) / run.folder
         values = {
             "paths": paths,
+            "names": run.names,
             "run": str(target),
             "layer": str(target / "alternatives" / f"method-{work.method}"),
-            "method": work.method,
+            "options": self._complete(FuseOptions(method=work.method, crop=run.crop)).settings(),
             "working_depth": run.working_depth,
             "white": run.white,
-            "max_pixels": self._studio.settings.pixels,
-            "device": self._studio.settings.device,
         }
         reply = self._run_task(job, work, "fuse_alternative", values)
-        with self._studio.lock:
-            if reply is not None and job.id in self._studio.store.jobs:
+        with self._studio.store.lock:
+            if reply is not None and self._studio.store.holds(job):
                 run.bytes = size_of(target)
                 self._conclude(job, work, CANCELLED if work.cancelled else DONE, None)
             self._tidy(job)
@@ -234,8 +240,8 @@ class Fusions:
     def _tidy(self, job: Job) -> None:
         """Delete what a run that was cut short left behind, and all of a job that was deleted while it ran."""
         folder = self._studio.store.folder(job.id)
-        with self._studio.lock, contextlib.suppress(OSError):
-            if job.id in self._studio.store.jobs:
+        with self._studio.store.lock, contextlib.suppress(OSError):
+            if self._studio.store.holds(job):
                 remove_unnamed(folder, job)
             else:
                 remove_known(folder, IN_A_JOB)
@@ -250,20 +256,19 @@ class Fusions:
                 self._studio.progress[job.id] = shown
                 self._studio.bus.publish(job.id, "progress", shown)
             elif "notice" in message and len(job.notices) < MOST_NOTICES:
-                text = self._studio.readable(job, message["notice"])
-                with self._studio.lock:
-                    job.notices.append(text)
-                self._studio.bus.publish(job.id, "notice", {"text": text})
+                with self._studio.store.lock:
+                    job.notices.append(message["notice"])
+                self._studio.bus.publish(job.id, "notice", {"text": message["notice"]})
 
         try:
             return work.process.run(name, values, tell=tell) or {}
         except TaskError as error:
-            with self._studio.lock:
-                if job.id in self._studio.store.jobs and not self._queue.closing:
+            with self._studio.store.lock:
+                if self._studio.store.holds(job) and not self._queue.closing:
                     if work.cancelled:
                         self._conclude(job, work, CANCELLED, None)
                     else:
-                        self._conclude(job, work, FAILED, self._studio.readable(job, str(error)))
+                        self._conclude(job, work, FAILED, self._studio.told(error.error))
             return None
 
     def _conclude(self, job: Job, work: Work, state: str, error: str | None) -> None:
@@ -273,9 +278,9 @@ class Fusions:
                 job.alternatives = [item for item in job.alternatives if item.method != work.method]
             else:
                 self._set_alternative(job, work.method, state, error)
+            self._studio.store.save(job)
         else:
-            job.state, job.error = state, error
-        self._studio.save(job)
+            self._studio.store.conclude(job, state, error)
 
     def _set_alternative(self, job: Job, method: str, state: str, error: str | None) -> None:
         for item in job.alternatives:

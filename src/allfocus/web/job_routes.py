@@ -1,6 +1,7 @@
 """Routes about jobs: make them, give them frames, start them, watch them, delete them."""
 
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -9,10 +10,10 @@ from starlette.concurrency import run_in_threadpool
 
 from allfocus.fusion.methods import list_methods
 from allfocus.scenes.catalogue import SCENES
+from allfocus.stack.options import FuseOptions
 from allfocus.version import __version__
-from allfocus.web import frames
+from allfocus.web import job_frames
 from allfocus.web.bodies import FolderName, FrameOrder, NewJob, OtherMethod, SampleName, StartOptions
-from allfocus.web.records import Options
 from allfocus.web.studio import Studio
 from allfocus.web.uploads import receive_file
 
@@ -45,9 +46,16 @@ def make_job_routes(studio: Studio) -> APIRouter:
 
     @router.get("/methods")
     def methods() -> list[dict[str, Any]]:
-        """The ways to fuse."""
-        shown = ("name", "summary", "limits", "decides", "missing")
-        return [{**{key: getattr(m, key) for key in shown}, "available": not m.missing} for m in list_methods()]
+        """The ways to fuse, with what each can be asked for; those that need an extra say which."""
+        shown = ("name", "title", "summary", "limits", "decides", "missing")
+        return [
+            {
+                **{key: getattr(method, key) for key in shown},
+                "available": not method.missing,
+                "abilities": asdict(method.abilities),
+            }
+            for method in list_methods()
+        ]
 
     @router.post("/jobs", status_code=201)
     def create(body: NewJob | None = None) -> dict[str, Any]:
@@ -57,7 +65,7 @@ def make_job_routes(studio: Studio) -> APIRouter:
     @router.post("/samples", status_code=201)
     def sample(body: SampleName) -> dict[str, Any]:
         """Make a job with a rendered stack in it, to try things with."""
-        return frames.add_sample(studio, body.scene)
+        return job_frames.add_sample(studio, body.scene)
 
     @router.get("/jobs")
     def list_jobs() -> list[dict[str, Any]]:
@@ -79,35 +87,35 @@ def make_job_routes(studio: Studio) -> APIRouter:
         job_id: str, request: Request, name: Annotated[str, Query(max_length=1000)] = "frame"
     ) -> dict[str, Any]:
         """Add a frame: the body is the file. A file with several pictures gives several frames."""
-        frames.require_frames(studio, job_id)
+        job_frames.require_frames(studio, job_id)
         async with receive_file(request, studio) as part:
-            return await run_in_threadpool(frames.add_upload, studio, job_id, part, name)
+            return await run_in_threadpool(job_frames.add_upload, studio, job_id, part, name)
 
     @router.post("/jobs/{job_id}/folder")
     def add_folder(job_id: str, body: FolderName) -> dict[str, Any]:
         """Add the pictures of a folder of the server's machine."""
-        return frames.add_folder(studio, job_id, body.path)
+        return job_frames.add_folder(studio, job_id, body.path)
 
     @router.put("/jobs/{job_id}/frames")
     def arrange(job_id: str, body: FrameOrder) -> dict[str, Any]:
         """Put the frames in a new order, and say which take part."""
-        return frames.arrange(studio, job_id, [(choice.id, choice.included) for choice in body.frames])
+        return job_frames.arrange(studio, job_id, [(choice.id, choice.included) for choice in body.frames])
 
     @router.delete("/jobs/{job_id}/frames/{frame_id}")
     def remove_frame(job_id: str, frame_id: str) -> dict[str, Any]:
         """Take a frame out of a job for good."""
-        return frames.remove_frame(studio, job_id, frame_id)
+        return job_frames.remove_frame(studio, job_id, frame_id)
 
     @router.get("/jobs/{job_id}/frames/{frame_id}/thumbnail", response_class=Response)
     def thumbnail(job_id: str, frame_id: str) -> Response:
         """A small JPEG of a frame."""
-        content = frames.thumbnail(studio, job_id, frame_id).read_bytes()
+        content = job_frames.thumbnail(studio, job_id, frame_id).read_bytes()
         return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=604800"})
 
     @router.post("/jobs/{job_id}/start", status_code=202)
     def start(job_id: str, body: StartOptions | None = None) -> dict[str, Any]:
         """Fuse the frames."""
-        return studio.fusions.start(job_id, Options(**(body or StartOptions()).model_dump()))
+        return studio.fusions.start(job_id, FuseOptions(**(body or StartOptions()).model_dump()))
 
     @router.post("/jobs/{job_id}/alternatives", status_code=202)
     def alternative(job_id: str, body: OtherMethod) -> dict[str, Any]:

@@ -3,10 +3,14 @@
 import contextlib
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+from allfocus.files.placing import recover_folder
+from allfocus.web.layers import level_count
+from allfocus.web.named_locks import NamedLocks
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
 from allfocus.web.work_folder import IN_A_LAYER, JOB_ID, RUN_NAME, remove_known
@@ -23,16 +27,17 @@ class LayerCache:
     def __init__(self, limit: int, work: Path) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._making: dict[Path, threading.Lock] = defaultdict(threading.Lock)
+        self._making = NamedLocks()
         self._sizes: dict[Path, int] = {}
         self._used_at: dict[Path, float] = {}
         for folder in work.glob("jobs/*/layers/*/*"):
             job = folder.parents[2]
             if not JOB_ID.fullmatch(job.name) or not RUN_NAME.fullmatch(folder.parent.name):
                 continue
-            if folder.name.endswith(".part"):
+            recover_folder(folder)
+            if folder.name.endswith(".part") or not _is_whole(folder):
                 _remove(folder)
-            elif (folder / "level0.npy").is_file():
+            else:
                 self._note(folder)
 
     @property
@@ -52,9 +57,7 @@ class LayerCache:
         Raises:
             Refusal: it is larger than all layers together may be.
         """
-        with self._lock:
-            lock = self._making[folder]
-        with lock:
+        with self._making.of(folder):
             if not (folder / "level0.npy").exists():
                 self._make_room(size)
                 make()
@@ -104,6 +107,20 @@ class LayerCache:
     def _drop(self, folder: Path) -> None:
         self._sizes.pop(folder, None)
         self._used_at.pop(folder, None)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether all levels of a layer are there: a server may have been killed while it deleted one."""
+    try:
+        # Mapped, so that only the headers are read, and a file that is too short is found out.
+        levels = [np.load(folder / "level0.npy", mmap_mode="r")]
+        height, width = levels[0].shape[:2]
+        levels += [
+            np.load(folder / f"level{level}.npy", mmap_mode="r") for level in range(1, level_count(width, height))
+        ]
+    except (OSError, ValueError, EOFError):
+        return False
+    return True
 
 
 def _remove(folder: Path) -> None:

@@ -16,7 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.web.records import TILE_SIDE
+from allfocus.images.conversion import to_integers
+from allfocus.web.job_records import TILE_SIDE
 
 Area = tuple[int, int, int, int]
 """(left, top, right, bottom), ends excluded, in pixels of the full size."""
@@ -67,7 +68,7 @@ def to_bytes(samples: NDArray[Any], white: float = 1.0) -> NDArray[np.uint8]:
     if samples.dtype == np.uint16 and white == 1:
         return np.asarray((samples.astype(np.uint32) + 128) // 257, np.uint8)
     full = 65535.0 if samples.dtype == np.uint16 else 1.0
-    return np.asarray(np.rint(np.clip(samples * np.float32(1 / (full * white)), 0, 1) * 255), np.uint8)
+    return np.asarray(to_integers(samples * np.float32(1 / (full * white)), 8), np.uint8)
 
 
 def choose_white(pixels: NDArray[np.float32]) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from allfocus.fusion.depth import colour_depth
+from allfocus.images.conversion import to_integers
 
 
 def describe_colours(maps: Sequence[str], frames: Sequence[str]) -> dict[str, Any]:
@@ -32,5 +33,5 @@ def describe_colours(maps: Sequence[str], frames: Sequence[str]) -> dict[str, An
 
 @lru_cache(maxsize=4096)
 def _colour(value: float) -> str:
-    red, green, blue = np.rint(colour_depth(np.array([[value]], np.float32))[0, 0] * 255).astype(int)
+    red, green, blue = to_integers(colour_depth(np.array([[value]], np.float32)), 8)[0, 0]
     return f"#{red:02x}{green:02x}{blue:02x}"

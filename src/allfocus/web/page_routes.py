@@ -2,6 +2,7 @@
 
 import html
 import mimetypes
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,10 @@ def find_report_file(folder: Path | None, name: str, path: str) -> Path:
     if folder is None or "\x00" in name + path:
         raise missing
     root = folder.resolve()
-    base = root if name == "-" else (root / name).resolve()
+    # Unlike Path.resolve, no error for a link that leads to itself.
+    base = root if name == "-" else Path(os.path.realpath(root / name))
     try:
-        file = (base / (path or REPORT_PAGES[0])).resolve()
+        file = Path(os.path.realpath(base / (path or REPORT_PAGES[0])))
         allowed = base == root or base.parent == root
         if not allowed or base not in file.parents or file.suffix.lower() not in REPORT_TYPES or not file.is_file():
             raise missing

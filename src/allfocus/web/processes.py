@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from allfocus.errors import AllfocusError, error_from_plain
 from allfocus.web.refusals import Refusal
 from allfocus.web.worker import MEMORY_LIMIT
 
@@ -25,8 +26,9 @@ LONGEST_TASK = 300.0
 class TaskError(Exception):
     """A task that could not be carried out; ``bad`` when its input is at fault."""
 
-    def __init__(self, text: str, *, bad: bool) -> None:
-        super().__init__(text)
+    def __init__(self, error: AllfocusError, *, bad: bool = False) -> None:
+        super().__init__(str(error))
+        self.error = error
         self.bad = bad
 
 
@@ -60,7 +62,7 @@ class WorkerProcess:
             for line in process.stdout:
                 message = json.loads(line)
                 if "error" in message:
-                    raise TaskError(message["error"], bad=message["bad"])
+                    raise TaskError(error_from_plain(message["error"]), bad=message["bad"])
                 if "done" in message:
                     return message["done"]
                 if tell is not None:
@@ -68,7 +70,7 @@ class WorkerProcess:
         except (OSError, ValueError):
             pass  # a broken pipe: the process has ended, as below
         code = self._reap(process)
-        raise TaskError(_why_it_ended(code), bad=False)
+        raise TaskError(_why_it_ended(code))
 
     def kill(self) -> None:
         """End the process at once; a task under way fails. It does not start again."""
@@ -92,7 +94,7 @@ class WorkerProcess:
     def _start(self) -> "subprocess.Popen[bytes]":
         with self._lock:
             if self._ended:
-                raise TaskError("it was cancelled", bad=False)
+                raise TaskError(AllfocusError("it was cancelled"))
             if self._process is None or self._process.poll() is not None:
                 # As for this process, so that a library that was found here is found there.
                 environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -115,9 +117,9 @@ class WorkerProcess:
         return code
 
 
-def _why_it_ended(code: int) -> str:
+def _why_it_ended(code: int) -> AllfocusError:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"its worker process ended ({how}), perhaps for want of memory; try fewer or smaller frames"
+    return AllfocusError(f"its worker process ended ({how}), perhaps for want of memory; try fewer or smaller frames")
 
 
 class ProcessPool:

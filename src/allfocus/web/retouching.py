@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.web.job_records import Stroke
 from allfocus.web.layers import Area, blocks_of
-from allfocus.web.records import Stroke
 
 Plane = NDArray[np.float64]
 Samples = NDArray[np.uint16] | NDArray[np.float32]

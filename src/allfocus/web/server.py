@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from allfocus.errors import AllfocusError, InputError, OutputError
+from allfocus.errors import AllfocusError, InputError
 from allfocus.version import __version__
 from allfocus.web.answers import describe_answers
 from allfocus.web.job_routes import make_job_routes
@@ -25,6 +25,7 @@ from allfocus.web.settings import ServerSettings
 from allfocus.web.studio import Studio
 from allfocus.web.viewer_routes import make_viewer_routes
 from allfocus.web.viewing import Viewer
+from allfocus.web.wording import status_of
 
 _log = logging.getLogger("allfocus.web")
 
@@ -72,7 +73,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 
 def _add_error_answers(app: FastAPI) -> None:
-    """Every error becomes ``{"error": sentence}`` with a status that fits."""
+    """Every error becomes ``{"error": sentence}``, those of the library with their code, and a status that fits."""
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:
@@ -94,7 +95,7 @@ def _add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(AllfocusError)
     async def failed(_: Request, error: AllfocusError) -> JSONResponse:
-        return _error_answer(507 if isinstance(error, OutputError) else 400, str(error))
+        return _error_answer(status_of(error), app.state.studio.told(error), code=error.code)
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, error: HTTPException) -> JSONResponse:
@@ -107,10 +108,13 @@ def _add_error_answers(app: FastAPI) -> None:
         return _error_answer(500, "the server made a mistake; its log says more, and please report it")
 
 
-def _error_answer(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _error_answer(
+    status: int, text: str, headers: dict[str, str] | None = None, *, code: str | None = None
+) -> JSONResponse:
     # Half of a surrogate pair, which a client may send, cannot be written as UTF-8.
     shown = text.encode("utf-8", "replace").decode("utf-8")
-    return JSONResponse({"error": shown}, status_code=status, headers=headers)
+    content = {"error": shown} if code is None else {"error": shown, "code": code}
+    return JSONResponse(content, status_code=status, headers=headers)
 
 
 def serve(settings: ServerSettings, *, ready: Callable[[str], None] | None = None) -> None:
@@ -174,7 +178,9 @@ def _listen(settings: ServerSettings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InputError(
-            f"{settings.host} port {settings.port} cannot be listened on ({error.strerror}); choose another with --port"
+            f"{settings.host} port {settings.port} cannot be listened on ({error.strerror})",
+            hint="{port} to another",
+            code="in-use",
         ) from error
     return listener
 

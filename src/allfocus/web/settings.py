@@ -14,8 +14,6 @@ GIBIBYTE = 2**30
 SHORTEST_TOKEN = 16
 """Characters; a shorter one could be guessed by trying."""
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
 
 @dataclass(frozen=True)
 class ServerSettings:
@@ -75,7 +73,11 @@ class ServerSettings:
         if not 0 <= self.port <= 65535:
             raise InputError(f"port {self.port} does not exist; ports are 0 to 65535")
         if self.token is None and not self.is_local:
-            raise InputError(f"a server on {self.host} can be reached by others and needs a token (--token)")
+            raise InputError(
+                f"a server on {self.host} can be reached by others and needs a token",
+                hint="{token}",
+                code="bad-option",
+            )
         if self.token is not None and not re.fullmatch(rf"[A-Za-z0-9_.~-]{{{SHORTEST_TOKEN},}}", self.token):
             raise InputError(
                 f"the token needs at least {SHORTEST_TOKEN} characters out of letters, digits and _ . ~ -; "
@@ -124,19 +126,3 @@ def default_work_folder() -> Path:
     """Where jobs are kept when the user does not say: a folder in the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     return Path(base) / "allfocus" / "studio"
-
-
-def parse_bytes(text: str) -> int:
-    """The number of bytes that a text like ``500M``, ``2G`` or ``1.5GB`` means (K, M, G and T count by 1024).
-
-    Raises:
-        InputError: the text is no such number.
-
-    Example:
-        >>> parse_bytes("1.5G"), parse_bytes("300")
-        (1610612736, 300)
-    """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:I?B)?", text.strip().upper())
-    if found is None or float(found[1]) == 0:
-        raise InputError(f"{text!r} is no size; write it like 500M or 2G")
-    return int(float(found[1]) * _UNITS[found[2]])

@@ -5,11 +5,19 @@ import json
 import logging
 import os
 import secrets
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from allfocus.errors import InputError, OutputError
+from allfocus.files.opening import open_plain, parse_json
+from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
-from allfocus.web.records import ACTIVE, DONE, FAILED, Job, job_from_json, job_to_json
+from allfocus.stack.options import FuseOptions
+from allfocus.web.job_records import ACTIVE, DONE, FAILED, QUEUED, RUNNING, Job, job_from_json, job_to_json
+from allfocus.web.refusals import Refusal
 from allfocus.web.work_folder import (
     FRAME_ID,
     IN_A_JOB,
@@ -32,12 +40,22 @@ class JobStore:
     fusion, ``jobs/ID/layers/RUN/LAYER/`` for what the viewer needs and can be made again, and ``temporary/`` for files
     on their way. A run counts only when ``job.json`` names it: one that was cut short is never taken for a result.
 
+    It owns the lock under which jobs change and the ways in which their state does; whoever changes a job otherwise
+    holds the lock and calls :meth:`save`.
+
+    Args:
+        work: The work folder.
+        changed: Called after a job was changed and put on disk.
+
     Raises:
         InputError: another server uses the folder.
         OutputError: the folder cannot be written.
     """
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, changed: Callable[[Job], None] = lambda job: None) -> None:
+        self.lock = threading.RLock()
+        """Held while the description of a job changes."""
+        self._changed = changed
         self._guard = take_folder(work)
         self.temporary = work / "temporary"
         """Folder for files on their way in or out; after a start nothing of ours is in it."""
@@ -68,6 +86,63 @@ class JobStore:
         job.changed = time.time()
         content = json.dumps(job_to_json(job), allow_nan=False).encode()
         replace_file(self.folder(job.id) / "job.json", content, overwrite=True)
+        if job.id in self.jobs:  # which is not so for one that is being made or loaded
+            self._changed(job)
+
+    def require(self, job_id: str) -> Job:
+        """The job with this id.
+
+        Raises:
+            Refusal: there is none.
+        """
+        job = self.jobs.get(job_id)
+        if job is None:
+            raise Refusal(404, "there is no such job; it may have been deleted (GET /api/jobs lists all)")
+        return job
+
+    def holds(self, job: Job) -> bool:
+        """Whether a job is still there, and not deleted meanwhile."""
+        return job.id in self.jobs
+
+    def change(self, job: Job, **values: Any) -> None:
+        """Set fields of a job and put it on disk; where that fails, the job is as it was.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        with self.lock:
+            before = {name: getattr(job, name) for name in values}
+            try:
+                for name, value in values.items():
+                    setattr(job, name, value)
+                self.save(job)
+            except OutputError:
+                for name, value in before.items():
+                    setattr(job, name, value)
+                raise
+
+    def queue(self, job: Job, options: FuseOptions) -> None:
+        """A job waits to be fused with these options."""
+        self.change(job, state=QUEUED, error=None, options=options, notices=[])
+
+    def begin(self, job: Job) -> None:
+        """A job is being fused."""
+        self.change(job, state=RUNNING)
+
+    def conclude(self, job: Job, state: str, error: str | None) -> None:
+        """The fusion of a job has ended, whether or not that can be put on disk."""
+        with self.lock:
+            job.state, job.error = state, error
+            self.save(job)
+
+    def stop_active(self, reason: str) -> None:
+        """Jobs that wait or run have failed, because the server ends."""
+        with self.lock:
+            for job in self.jobs.values():
+                if job.state in ACTIVE:
+                    job.state, job.error = FAILED, reason
+                    with contextlib.suppress(OutputError):  # the next start finds out by itself
+                        self.save(job)
 
     def delete(self, job_id: str) -> None:
         """Forget the job and delete its folder."""
@@ -86,15 +161,16 @@ class JobStore:
 
     def _load(self, folder: Path) -> None:
         try:
-            job = job_from_json(json.loads((folder / "job.json").read_bytes()))
+            with open_plain(folder / "job.json") as file:
+                job = job_from_json(parse_json(file.read()))
             if job.id != folder.name or not JOB_ID.fullmatch(job.id):
                 raise ValueError("the id is that of another folder")
             if job.run is not None and not RUN_NAME.fullmatch(job.run.folder):
                 raise ValueError("the run is none of ours")
             if not all(FRAME_ID.fullmatch(frame.id) for frame in job.frames):
                 raise ValueError("a frame is none of ours")
-        except (OSError, ValueError, KeyError, TypeError):
-            if not (folder / "job.json").exists() and folder.is_dir() and JOB_ID.fullmatch(folder.name):
+        except (OSError, InputError, ValueError, KeyError, TypeError):
+            if not os.path.lexists(folder / "job.json") and folder.is_dir() and JOB_ID.fullmatch(folder.name):
                 # Left by a start or a deletion that was cut short: nothing in it can be shown.
                 remove_known(folder, IN_A_JOB)
                 with contextlib.suppress(OSError):
@@ -108,6 +184,8 @@ class JobStore:
     def _tidy(self, job: Job) -> None:
         """Bring a job that was interrupted into a state that is true."""
         folder = self.folder(job.id)
+        for place in (folder, folder / "thumbnails"):
+            recover_folder(place)
         before = job_to_json(job)
         if job.state in ACTIVE:
             job.state, job.error = FAILED, STOPPED
@@ -136,6 +214,7 @@ def remove_unnamed(folder: Path, job: Job) -> None:
         stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
     stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]
+    stale += [f"thumbnails/{name}" for name in _names_in(folder / "thumbnails") if name.split(".")[0] not in names]
     for below in stale:
         remove_known(folder, IN_A_JOB, below)
     (folder / "frames").mkdir(exist_ok=True)

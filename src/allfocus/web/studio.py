@@ -1,22 +1,22 @@
 """The studio behind the routes: the jobs it keeps, how much room they may take, and how long they live."""
 
 import contextlib
-import re
 import shutil
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import OutputError
+from allfocus.errors import AllfocusError
 from allfocus.web.events import EventBus
 from allfocus.web.fusing import Fusions
+from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name, show_job
 from allfocus.web.layer_cache import LayerCache
 from allfocus.web.processes import ProcessPool
-from allfocus.web.records import ACTIVE, FAILED, Frame, Job, clean_name, show_job
 from allfocus.web.refusals import Refusal
 from allfocus.web.settings import ServerSettings
 from allfocus.web.store import JobStore
+from allfocus.web.wording import tell_error
 
 DISK_RESERVE = 256 * 2**20
 """Bytes of the disk that are left free whatever the limit says, for everything else on the machine."""
@@ -33,12 +33,10 @@ class Studio:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.store = JobStore(settings.work)
         self.bus = EventBus()
+        self.store = JobStore(settings.work, self._publish)
         self.cache = LayerCache(settings.cache_bytes, settings.work)
         self.pictures = ProcessPool(max(2, settings.workers), settings.memory_bytes)
-        self.lock = threading.RLock()
-        """Held while the description of a job changes."""
         self.progress: dict[str, dict[str, Any]] = {}
         self.coming = Counter()
         self.fusions = Fusions(self)
@@ -53,19 +51,14 @@ class Studio:
         self._stopping.set()
         self.fusions.close()
         self.pictures.close()
-        with self.lock:
-            for job in self.store.jobs.values():
-                if job.state in ACTIVE:
-                    job.state, job.error = FAILED, "the server was stopped while it ran; start it again"
-                    with contextlib.suppress(OutputError):  # the next start finds out by itself
-                        self.store.save(job)
+        self.store.stop_active("the server was stopped while it ran; start it again")
         self.store.close()
 
     # --- jobs ---
 
     def create(self, name: str) -> dict[str, Any]:
         """A new job, as clients see it."""
-        with self.lock:
+        with self.store.lock:
             if len(self.store.jobs) >= self.settings.jobs:
                 raise Refusal(507, f"{len(self.store.jobs)} jobs are kept already; delete one first")
             self.require_room(0)
@@ -78,24 +71,21 @@ class Studio:
         Raises:
             Refusal: there is none.
         """
-        job = self.store.jobs.get(job_id)
-        if job is None:
-            raise Refusal(404, "there is no such job; it may have been deleted (GET /api/jobs lists all)")
-        return job
+        return self.store.require(job_id)
 
     def show(self, job: Job) -> dict[str, Any]:
         """A job as clients see it."""
-        with self.lock:
+        with self.store.lock:
             return show_job(job, self.progress.get(job.id))
 
     def show_all(self) -> list[dict[str, Any]]:
         """All jobs as clients see them, the newest first."""
-        with self.lock:
+        with self.store.lock:
             return [self.show(job) for job in sorted(self.store.jobs.values(), key=lambda job: -job.created)]
 
     def delete(self, job_id: str) -> None:
         """Cancel and delete a job."""
-        with self.lock:
+        with self.store.lock:
             self.job(job_id)
             self.fusions.end(job_id)
             self.store.delete(job_id)
@@ -103,20 +93,15 @@ class Studio:
             self.progress.pop(job_id, None)
         self.bus.end(job_id)
 
-    def save(self, job: Job) -> None:
-        """Put a job that was changed on disk, and tell those who listen.
-
-        Raises:
-            OutputError: the disk is full; what was on it before is still there.
-        """
-        self.store.save(job)
+    def _publish(self, job: Job) -> None:
+        """Tell those who listen that a job was changed."""
         self.bus.publish(job.id, "state", lambda: self.show(job))
 
     # --- room ---
 
     def used_bytes(self) -> int:
         """Bytes of all jobs together, with what is on its way in."""
-        with self.lock:
+        with self.store.lock:
             own = sum(frame.bytes for job in self.store.jobs.values() for frame in job.frames if frame.path is None)
             runs = sum(job.run.bytes for job in self.store.jobs.values() if job.run is not None)
             return own + runs + self.coming.value + self.cache.used
@@ -146,13 +131,9 @@ class Studio:
         """Where a frame lies."""
         return Path(frame.path) if frame.path is not None else self.store.folder(job.id) / "frames" / frame.id
 
-    def readable(self, job: Job, text: str) -> str:
-        """A message of the library with the names that the client gave instead of paths."""
-        for frame in job.frames:
-            text = text.replace(str(self.frame_path(job, frame)), frame.name).replace(frame.id, frame.name)
-        # Options of the command line are switches of the page here.
-        text = text.replace("add --skip-bad to leave such frames out, or --no-align", "switch on skipping, or")
-        return re.sub(re.escape(str(self.settings.work)) + r"\S*?/", "", text)
+    def told(self, error: AllfocusError, *, called: str | None = None) -> str:
+        """The sentence of an error for clients; see :func:`allfocus.web.wording.tell_error`."""
+        return tell_error(error, self.settings.work, called=called)
 
     # --- lifetime ---
 
@@ -163,7 +144,7 @@ class Studio:
     def remove_old(self, now: float) -> list[str]:
         """Delete the jobs that were not changed for longer than their lifetime; their ids come back."""
         limit = now - 3600 * self.settings.lifetime_hours
-        with self.lock:
+        with self.store.lock:
             jobs = list(self.store.jobs.values())
         old = [job.id for job in jobs if job.changed < limit and job.state not in ACTIVE]
         for job_id in old:

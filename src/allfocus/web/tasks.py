@@ -3,7 +3,6 @@
 Each task takes plain values (they arrive as JSON), and returns plain values. ``tell`` sends a message on the way.
 """
 
-import html
 import json
 import secrets
 import time
@@ -21,15 +20,19 @@ from allfocus.errors import InputError
 from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.methods import find_method, fuse
-from allfocus.fusion_plan import FuseOptions, choose_curve, preview_path
+from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.decoded import require_pixels
 from allfocus.images.image import Image
 from allfocus.images.reading import list_frames, open_stack, read_image
 from allfocus.images.value_range import extremes_of
-from allfocus.images.writing import replace_file, to_integers, write_image
-from allfocus.pipeline import StackFusion, fuse_files
-from allfocus.stack_frames import Job, prepare_frames, whole_pixels
+from allfocus.images.writing import replace_file, write_image
+from allfocus.stack.frames import PreparedFrames, common_window, place_frame
+from allfocus.stack.notes import RunNotes
+from allfocus.stack.options import FuseOutputs, preview_path
+from allfocus.stack.pipeline import StackFusion, fuse_files
+from allfocus.stack.plan import check_method, choose_curve
 from allfocus.version import __version__
+from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, encode_jpeg, to_bytes, write_layer
 
 Tell = Callable[[dict[str, Any]], None]
@@ -68,14 +71,22 @@ def inspect_file(
     file = Path(path)
     found = list_frames([file])
     if not found:
-        raise InputError(f"{file}: holds no picture")
+        raise InputError("holds no picture", where=file, code="not-a-picture")
     for frame in found:
         require_pixels(frame.width, frame.height, max_pixels)
     if len(found) > max_pictures:
-        raise InputError(f"{file}: holds {len(found)} pictures, more than the limit of {max_pictures}; leave some out")
+        raise InputError(
+            f"holds {len(found)} pictures, more than the limit of {max_pictures}; leave some out",
+            where=file,
+            code="too-many-pictures",
+        )
     size = sum(f.width * f.height * f.header.channels * f.header.bit_depth // 8 for f in found)
     if len(found) > 1 and size > max_bytes:
-        raise InputError(f"{file}: unpacks to {size} bytes, more than the limit of {max_bytes} that are free")
+        raise InputError(
+            f"unpacks to {size} bytes, more than the limit of {max_bytes} that are free",
+            where=file,
+            code="too-many-bytes",
+        )
     described = []
     for frame in found:
         own = file
@@ -101,7 +112,8 @@ def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> No
     if low < 0 or high > 1:
         raise InputError(
             f"its floating point values run from {low:g} to {high:g}; the studio takes 0..1: scale all frames by the "
-            "same factor, or use allfocus fuse, which takes any range"
+            "same factor, or use allfocus fuse, which takes any range",
+            code="unsupported-picture",
         )
     scale = THUMBNAIL_SIDE / max(image.width, image.height)
     small = image.pixels
@@ -116,15 +128,7 @@ def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> No
 
 
 def fuse_stack(
-    paths: list[str],
-    names: list[str],
-    folder: str,
-    layers: str,
-    *,
-    options: dict[str, Any],
-    max_pixels: int,
-    device: str,
-    tell: Tell,
+    paths: list[str], names: list[str], folder: str, layers: str, *, options: dict[str, Any], tell: Tell
 ) -> dict[str, Any]:
     """Fuse a stack into a folder: result.tif, its maps, its alignment, and the layer of the result.
 
@@ -133,43 +137,31 @@ def fuse_stack(
         names: What the client calls each of them.
         folder: Where the result goes; made here.
         layers: Where layers go; made here.
-        options: method, align, prefer, skip_bad.
-        max_pixels: Refuse a frame with more.
-        device: "auto", "cpu" or "cuda".
+        options: Of :class:`FuseOptions`.
         tell: Called with progress and notices.
     """
-    target = Path(folder)
+    target, chosen = Path(folder), options_from_json(options)
     target.mkdir()
-    # 8-bit frames are fused into 16 bits too: blending and alignment give values between the levels.
-    depths = [frame.header.bit_depth for frame in list_frames(paths)]
-    working_depth, deep = 32 if 32 in depths else 16, max(depths) > 8
-    decides = find_method(options["method"]).decides
-    progress = _Progress(tell, align=options["align"], check=options["skip_bad"])
+    kinds = ("decision", "depth", "confidence") if find_method(chosen.method).decides else ()
+    maps: dict[str, Any] = {f"{kind}_map": target / f"{kind}.png" for kind in kinds}
+    outputs = FuseOutputs(target / "result.tif", report=target / "report.html", **maps)
+    progress = _StepShares(tell, align=chosen.align, check=chosen.skip_bad)
     result = fuse_files(
         paths,
-        target / "result.tif",
-        method=options["method"],
-        align=options["align"],
-        prefer=options["prefer"],
-        skip_bad=options["skip_bad"],
-        decision_map=target / "decision.png" if decides else None,
-        depth_map=target / "depth.png" if decides else None,
-        confidence_map=target / "confidence.png" if decides else None,
-        report=target / "report.html",
-        bit_depth=working_depth,
-        compression="none",  # packing would take longer than the rest of the writing, and downloads are packed anyway
-        device=device,
-        max_pixels=max_pixels,
+        outputs,
+        chosen,
+        names=names,
         progress=progress,
         notice=lambda sentence: tell({"notice": sentence}),
     )
     _save_alignment(result, target)
-    _name_in_report(target / "report.html", dict(zip(paths, names, strict=True)))
     progress("tiles", 0, 1)
+    working_depth = chosen.bit_depth or 16
     pixels = result.image.astype(np.float32, copy=False)
-    white = choose_white(pixels) if deep else 1.0
+    white = choose_white(pixels) if result.bit_depth > 8 else 1.0
     write_layer(Path(layers) / "result", to_integers(pixels, working_depth), white=white)
-    maps = _finish_maps(target)
+    if result.smooth_depth is not None and "depth" in kinds:
+        _save_depth(result.smooth_depth, target)
     progress("tiles", 1, 1)
     height, width = result.image.shape[:2]
     return {
@@ -178,15 +170,15 @@ def fuse_stack(
         "channels": 1 if result.image.ndim == 2 else 3,
         "working_depth": working_depth,
         "white": white,
-        "frames": list(result.frames),
+        "sources": [str(path) for path in result.sources],
         "left_out": result.left_out,
         "seconds": result.seconds,
         "aligned": result.alignment is not None and not result.alignment.registered,
-        "maps": maps,
+        "maps": [kind for kind in ("depth", "decision", "confidence") if f"{kind}_map" in result.outputs],
     }
 
 
-class _Progress:
+class _StepShares:
     """Turns the steps of the pipeline into messages with the fraction of the whole, not too many of them."""
 
     def __init__(self, tell: Tell, *, align: bool, check: bool) -> None:
@@ -216,51 +208,37 @@ def _save_alignment(result: StackFusion, target: Path) -> None:
     replace_file(target / "alignment.json", json.dumps(content).encode())
 
 
-def _name_in_report(report: Path, names: dict[str, str]) -> None:
-    """Put the client's names where the report has those of our files, and leave out where they lie."""
-    text = report.read_text("utf-8")
-    for path, name in names.items():
-        shown = html.escape(name)
-        text = text.replace(html.escape(path), shown).replace(html.escape(Path(path).name), shown)
-    text = text.replace(html.escape(f"{report.parent}/"), "")
-    replace_file(report, text.encode(), overwrite=True)
-
-
-def _finish_maps(target: Path) -> list[str]:
-    """Write the small depth for the relief; which maps there are comes back."""
-    found = [name for name in ("depth", "decision", "confidence") if (target / f"{name}.png").is_file()]
-    if "depth" in found:
-        depth = read_image(target / "depth.png", max_pixels=2**62).pixels
-        preview_path(target / "depth.png").replace(target / "depth-colour.png")
-        scale = min(1.0, RELIEF_SIDE / max(depth.shape))
-        size = (max(1, round(depth.shape[1] * scale)), max(1, round(depth.shape[0] * scale)))
-        np.save(target / "relief.npy", cv2.resize(depth, size, interpolation=cv2.INTER_AREA).reshape(size[::-1]))
-    return found
+def _save_depth(depth: NDArray[np.float32], target: Path) -> None:
+    """Write the small depth for the relief, and give the preview in colours the name that clients ask for."""
+    preview_path(target / "depth.png").replace(target / "depth-colour.png")
+    scale = min(1.0, RELIEF_SIDE / max(depth.shape))
+    size = (max(1, round(depth.shape[1] * scale)), max(1, round(depth.shape[0] * scale)))
+    np.save(target / "relief.npy", cv2.resize(depth, size, interpolation=cv2.INTER_AREA).reshape(size[::-1]))
 
 
 def prepare_frame(
-    path: str, run: str, layer: str, *, place: int, working_depth: int, white: float, max_pixels: int, tell: Tell
+    path: str,
+    name: str,
+    run: str,
+    layer: str,
+    *,
+    place: int,
+    crop: bool,
+    working_depth: int,
+    white: float,
+    max_pixels: int,
+    tell: Tell,
 ) -> None:
     """Write the layer of a frame: aligned and cut exactly as it was for the fusion."""
-    pixels = whole_pixels(read_image(path, max_pixels=max_pixels))
-    moved = _on_grid(pixels, place, _read_alignment(Path(run)))
-    write_layer(Path(layer), to_integers(moved, working_depth), white=white)
+    alignment = _read_alignment(Path(run))
+    image = read_image(path, max_pixels=max_pixels, name=name)
+    placed = place_frame(image, alignment, place).cut(common_window(alignment, crop=crop))
+    write_layer(Path(layer), to_integers(placed.pixels, working_depth), white=white)
 
 
 def _read_alignment(run: Path) -> StackAlignment | None:
     content = json.loads((run / "alignment.json").read_bytes())
     return None if content is None else StackAlignment.from_json(content)
-
-
-def _on_grid(pixels: NDArray[np.float32], place: int, alignment: StackAlignment | None) -> NDArray[np.float32]:
-    """A frame as the pipeline hands it to the method."""
-    if alignment is None:
-        return pixels
-    moved, _ = alignment.apply(place, pixels)
-    if alignment.registered:
-        return moved
-    top, left, bottom, right = alignment.common_area()
-    return np.ascontiguousarray(moved[top:bottom, left:right])
 
 
 def prepare_map(path: str, layer: str, *, tell: Tell) -> None:
@@ -275,30 +253,30 @@ def prepare_result(path: str, layer: str, *, working_depth: int, white: float, t
 
 def fuse_alternative(
     paths: list[str],
+    names: list[str],
     run: str,
     layer: str,
     *,
-    method: str,
+    options: dict[str, Any],
     working_depth: int,
     white: float,
-    max_pixels: int,
-    device: str,
     tell: Tell,
 ) -> None:
     """Fuse the frames of a finished run with another method, on the same grid, into a layer."""
-    reader = open_stack(paths, max_pixels=max_pixels)
-    places = list(range(reader.count))
-    progress = _Progress(tell, align=False, check=False)
+    chosen = options_from_json(options)
+    method = check_method(chosen)
+    reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
+    progress = _StepShares(tell, align=False, check=False)
+    alignment = _read_alignment(Path(run))
     with open_spool(working_depth) as spool:
-        for pixels, valid in prepare_frames(reader, places, _read_alignment(Path(run)), Job(None, None), crop=True):
+        for pixels, valid in PreparedFrames(reader, range(reader.count), alignment, RunNotes(), crop=chosen.crop):
             spool.append(pixels, valid)
             progress("reading", len(spool), reader.count)
-        curve = choose_curve(reader, FuseOptions(method=method), 0)
         result = fuse(
             spool,
             method=method,
-            device=device,
-            curve=curve,
+            device=chosen.device,
+            curve=choose_curve(reader, method, chosen.linear_light, 0),
             check=False,
             progress=lambda *n: progress("fusing", *n),
         )
@@ -319,9 +297,7 @@ def write_download(samples: str, result: str, target: str, *, bit_depth: int, st
         tell: Not used.
     """
     pixels = np.load(samples, mmap_mode="r")
-    if pixels.dtype != np.float32:
-        pixels = np.divide(pixels, np.float32(np.iinfo(pixels.dtype).max), dtype=np.float32)
-    picture: Image = replace(read_image(result, max_pixels=2**62), pixels=np.ascontiguousarray(pixels), path=None)
+    picture: Image = replace(read_image(result, max_pixels=2**62), pixels=from_integers(pixels), path=None)
     history = f"retouched in allfocus studio {__version__} with {strokes} strokes" if strokes else None
     write_image(
         picture, target, bit_depth=bit_depth, history=history, software=f"allfocus {__version__}", overwrite=True

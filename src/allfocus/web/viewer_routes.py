@@ -1,10 +1,12 @@
 """Routes about results: tiles, strokes, downloads, maps, the relief, the report."""
 
+import contextlib
+import os
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import FileResponse, Response
-from starlette.background import BackgroundTask
+from starlette.types import Receive, Scope, Send
 
 from allfocus.web.bodies import NewStroke
 from allfocus.web.viewing import Viewer
@@ -13,6 +15,32 @@ FOREVER = "private, max-age=31536000, immutable"
 """For what an address with a revision shows, which never changes."""
 
 MEDIA_TYPES = {"tiff": "image/tiff", "png": "image/png", "jpeg": "image/jpeg"}
+
+
+class WholeFile(FileResponse):
+    """A file that is sent whole, also to those who ask for a part of it, as HTTP allows.
+
+    A part that does not exist would be answered by the framework before the file is opened, without our error and
+    without a chance to tidy up.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file."""
+        self.headers["accept-ranges"] = "none"
+        headers = [(name, value) for name, value in scope["headers"] if name.lower() not in (b"range", b"if-range")]
+        await super().__call__({**scope, "headers": headers}, receive, send)
+
+
+class PassingFile(WholeFile):
+    """A file that was made for one answer, and is deleted however that ends."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file, and delete it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
 
 
 def make_viewer_routes(viewer: Viewer) -> APIRouter:
@@ -49,14 +77,13 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     ) -> FileResponse:
         """The result with its strokes as a file."""
         path, name = viewer.download(job_id, format, int(bits) if bits else None)
-        cleaning = BackgroundTask(path.unlink, missing_ok=True)
-        return FileResponse(path, media_type=MEDIA_TYPES[format], filename=name, background=cleaning)
+        return PassingFile(path, media_type=MEDIA_TYPES[format], filename=name)
 
     @router.get("/maps/{name}.png", response_class=FileResponse)
     def map_file(job_id: str, name: Literal["depth", "depth-colour", "decision", "confidence"]) -> FileResponse:
         """A map of the result."""
         path = viewer.map_file(job_id, name)
-        return FileResponse(path, media_type="image/png", stat_result=path.stat())
+        return WholeFile(path, media_type="image/png", stat_result=path.stat())
 
     @router.get("/relief")
     def relief(job_id: str, side: Annotated[int, Query(ge=2, le=512)] = 256) -> dict[str, Any]:
@@ -67,6 +94,6 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     def report(job_id: str) -> FileResponse:
         """The report of the fusion as an HTML page."""
         path = viewer.report_file(job_id)
-        return FileResponse(path, media_type="text/html", stat_result=path.stat())
+        return WholeFile(path, media_type="text/html", stat_result=path.stat())
 
     return router

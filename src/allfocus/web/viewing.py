@@ -6,7 +6,7 @@ import secrets
 import shutil
 import threading
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
+from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
-from allfocus.web.records import ACTIVE, Job, Run, Stroke
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
 from allfocus.web.studio import Studio
@@ -35,14 +36,12 @@ class Viewer:
 
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
-        self._painting_locks: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._painting_locks = NamedLocks()
         self._profiles: dict[str, bytes | None] = {}
 
     def _painting(self, job_id: str) -> threading.Lock:
         """The lock that is held while the strokes of a job are painted."""
-        with self._lock:
-            return self._painting_locks.setdefault(job_id, threading.Lock())
+        return self._painting_locks.of(job_id)
 
     # --- layers ---
 
@@ -92,7 +91,9 @@ class Viewer:
             task = "prepare_frame"
             values |= {
                 "path": str(self._studio.frame_path(job, frame)),
+                "name": frame.name,
                 "run": str(run_folder),
+                "crop": run.crop,
                 "place": run.frames.index(frame_id),
                 "working_depth": run.working_depth,
                 "white": run.white,
@@ -101,8 +102,7 @@ class Viewer:
         try:
             self._studio.pictures.run(task, values)
         except TaskError as error:
-            text = self._studio.readable(job, str(error))
-            raise Refusal(409, f"this layer cannot be made: {text}") from error
+            raise Refusal(409, f"this layer cannot be made: {self._studio.told(error.error)}") from error
 
     def _shown(self, job: Job, run: Run, name: str) -> Path:
         """The folder of a layer as it is shown: the result with its strokes."""
@@ -152,7 +152,7 @@ class Viewer:
             import tifffile
 
             with tifffile.TiffFile(self._studio.store.folder(job.id) / run.folder / "result.tif") as file:
-                found = file.pages[0].tags.get("InterColorProfile")  # type: ignore[union-attr]
+                found = file.pages[0].tags.get("InterColorProfile")  # type: ignore[union-attr]  # a first page is a page, not a frame of one
                 self._profiles[run.folder] = bytes(found.value) if found is not None else None
         return self._profiles[run.folder]
 
@@ -179,9 +179,10 @@ class Viewer:
             samples = self._open(job, run, source)
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
-            paint(cast(Samples, layers.open_level(folder, 0, writable=True)), stroke, samples, area)
+            painted: Samples = layers.open_level(folder, 0, writable=True)
+            paint(painted, stroke, samples, area)
             layers.refresh_levels(folder, area, white=run.white)
-            with self._studio.lock:
+            with self._studio.store.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
                 answer = {"stroke": vars(stroke), "revision": job.revision, "area": list(area)}
             _mark(folder, job.strokes)
@@ -207,7 +208,7 @@ class Viewer:
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
             self._replay_area(job, run, folder, strokes, area)
-            with self._studio.lock:
+            with self._studio.store.lock:
                 self._commit(job, run, strokes, [*job.undone, stroke] if back else job.undone[:-1])
                 answer = {
                     "revision": job.revision,
@@ -232,7 +233,7 @@ class Viewer:
         job.strokes, job.undone = strokes, undone
         job.revision += 1
         try:
-            self._studio.save(job)
+            self._studio.store.save(job)
         except OutputError:
             job.strokes, job.undone = before
             raise
@@ -253,13 +254,14 @@ class Viewer:
         return target
 
     def _replay_area(self, job: Job, run: Run, folder: Path, strokes: list[Stroke], area: layers.Area) -> None:
-        original = cast(Samples, layers.open_level(self.layer(job, run, "result"), 0))
-        painted = cast(Samples, layers.open_level(folder, 0, writable=True))
+        original: Samples = layers.open_level(self.layer(job, run, "result"), 0)
+        painted: Samples = layers.open_level(folder, 0, writable=True)
         replay(painted, original, strokes, lambda source: self._open(job, run, source), area)
         layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
-        return cast(Samples, layers.open_level(self.layer(job, run, name), 0))
+        opened: Samples = layers.open_level(self.layer(job, run, name), 0)
+        return opened
 
     # --- downloads ---
 
@@ -283,7 +285,7 @@ class Viewer:
         try:
             self._studio.pictures.run("write_download", values)
         except TaskError as error:
-            raise Refusal(409, f"the file cannot be written: {self._studio.readable(job, str(error))}") from error
+            raise Refusal(409, f"the file cannot be written: {self._studio.told(error.error)}") from error
         return target, f"{_without_ending(job.name)}-fused.{suffix}"
 
     def map_file(self, job_id: str, name: str) -> Path:

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import IO
 
 from allfocus.errors import InputError, OutputError
+from allfocus.files.locking import lock
+from allfocus.files.opening import open_to_append
+from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
 
 MARKER = "allfocus-studio.json"
@@ -42,6 +45,7 @@ def take_folder(work: Path) -> IO[bytes]:
     """
     try:
         work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        recover_folder(work)  # a first start may have been killed while it wrote the marker
         _require_own(work)
         guard = _lock(work)
         try:
@@ -53,7 +57,7 @@ def take_folder(work: Path) -> IO[bytes]:
             guard.close()
             raise
     except OSError as error:
-        raise OutputError(f"{work}: cannot be used ({error.strerror}); name another folder with --work") from error
+        raise OutputError(f"cannot be used ({error.strerror})", where=work, hint="{work} to another folder") from error
     return guard
 
 
@@ -63,24 +67,24 @@ def _require_own(work: Path) -> None:
         return
     # Version 0.1 made these and no marker; a folder of pictures does not look like that.
     old = LOCK in names and names <= {LOCK, "jobs", "temporary"}
-    if old and all(JOB_ID.fullmatch(name) for name in os.listdir(work / "jobs") if (work / "jobs").is_dir()):
+    # A first start that was killed has left a part of them.
+    jobs = os.listdir(work / "jobs") if (work / "jobs").is_dir() else []
+    if old and all(JOB_ID.fullmatch(name) for name in jobs):
         return
     raise OutputError(
-        f"{work}: holds things that the studio did not make; name an empty or a new folder for its jobs with --work"
+        "holds things that the studio did not make",
+        where=work,
+        hint="{work} to an empty or a new folder for its jobs",
     )
 
 
 def _lock(work: Path) -> IO[bytes]:
-    file = (work / LOCK).open("ab")
-    try:
-        import fcntl
-    except ImportError:
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    file = open_to_append(work / LOCK)
+    if lock(file) is False:
         file.close()
-        raise InputError(f"{work}: another server uses this folder; stop it or name another with --work") from error
+        raise InputError(
+            "another server uses this folder", where=work, hint=["stop it", "{work} to another folder"], code="in-use"
+        )
     return file
 
 

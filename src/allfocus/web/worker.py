@@ -1,7 +1,8 @@
 """A worker process: takes one task at a time as a line of JSON on stdin, and answers with lines of JSON on stdout.
 
-Answers are ``{"progress": ...}`` and ``{"notice": ...}`` on the way, then ``{"done": value}`` or ``{"error": text}``
-with ``"bad": true`` when the input is at fault. It ends when stdin does, so it outlives no server that was killed.
+Answers are ``{"progress": ...}`` and ``{"notice": ...}`` on the way, then ``{"done": value}`` or ``{"error": plain}``
+(``AllfocusError.to_plain``) with ``"bad": true`` when the input is at fault. It ends when stdin does, so it outlives no
+server that was killed.
 """
 
 import contextlib
@@ -53,20 +54,22 @@ def _listen(source: BinaryIO, tasks: "queue.SimpleQueue[dict[str, Any]]") -> Non
 
 
 def _carry_out(task: dict[str, Any], answers: TextIO) -> dict[str, Any]:
-    from allfocus.errors import AllfocusError
+    from allfocus.errors import AllfocusError, MemoryShortageError, OutputError
     from allfocus.web.tasks import TASKS
 
     try:
         return {"done": TASKS[task["name"]](**task["values"], tell=lambda message: _answer(answers, message))}
     except AllfocusError as error:
-        return {"error": str(error), "bad": True}
+        return {"error": error.to_plain(), "bad": True}
     except MemoryError:  # what our own errors say of it is above
-        return {"error": "there is not enough memory; use fewer or smaller frames", "bad": True}
+        short = MemoryShortageError("there is not enough memory; use fewer or smaller frames")
+        return {"error": short.to_plain(), "bad": True}
     except OSError as error:
-        return {"error": f"the disk refused ({error.strerror or error}); free some space", "bad": False}
+        full = OutputError(f"the disk refused ({error.strerror or error}); free some space")
+        return {"error": full.to_plain(), "bad": False}
     except Exception as error:
         traceback.print_exc()
-        return {"error": f"unexpected {type(error).__name__}: {error}", "bad": False}
+        return {"error": AllfocusError(f"unexpected {type(error).__name__}: {error}").to_plain(), "bad": False}
 
 
 def _answer(answers: TextIO, message: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def test_local_workers_leave_ctrl_c_and_the_terminal_to_the_program():
 def test_importing_the_package_and_its_help_load_no_dask():
     code = (
         "import sys\n"
-        "import allfocus.batch.running, allfocus.batch.plane_fusion\n"
+        "import allfocus.batch.running, allfocus.batch.planes.fusion\n"
         "from allfocus.cli.main import run\n"
         "run(['batch', '--help'])\n"
         "print(sorted({'dask', 'distributed', 'zarr'} & set(sys.modules)))"

@@ -11,11 +11,13 @@ pytest.importorskip("zarr", reason="needs the extra batch")
 
 import zarr
 
-from allfocus.batch import plane_fusion, plane_tasks, plane_work
 from allfocus.batch.cluster import Lost
-from allfocus.batch.ome_zarr_files import ZarrResult, describe_zarr
-from allfocus.batch.plane_fusion import fuse_planes
-from allfocus.batch.plane_reading import PlaneSource, describe_planes
+from allfocus.batch.planes import fusion as plane_fusion
+from allfocus.batch.planes import tasks as plane_tasks
+from allfocus.batch.planes import work_folder as plane_work
+from allfocus.batch.planes.fusion import fuse_planes
+from allfocus.batch.planes.ome_zarr_files import ZarrResult, describe_zarr
+from allfocus.batch.planes.reading import PlaneSource, describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion import frame_source, learned
 
@@ -147,7 +149,7 @@ def test_the_ome_zarr_library_opens_the_result(tmp_path, planes, as_if_large):
 
 def test_one_channel_of_several_is_taken_when_asked(tmp_path, plane_pixels, as_if_large, write_planes):
     two = write_planes(tmp_path / "in.zarr", plane_pixels[:, :300, :300, :2])
-    with pytest.raises(InputError, match=r"has 2 channels; choose one with --channel"):
+    with pytest.raises(InputError, match=r"has 2 channels; set channel to one of 0 to 1"):
         fuse_planes(two, tmp_path / "out.zarr", block=1024)
     fuse_planes(two, tmp_path / "out.zarr", channel=1, block=1024)
     expected = in_memory(plane_pixels[:, :300, :300, 1]).astype(int)
@@ -190,7 +192,7 @@ def test_nothing_of_the_user_is_replaced(tmp_path, planes, as_if_large):
 
 
 def test_tiles_that_are_held_stay_within_their_limit(planes, plane_pixels, monkeypatch):
-    monkeypatch.setattr("allfocus.batch.plane_reading.CACHE_BYTES", 2_000_000)
+    monkeypatch.setattr("allfocus.batch.planes.reading.CACHE_BYTES", 2_000_000)
     source = PlaneSource(describe_planes(planes))
     for index in range(3):
         area = (slice(10, 400), slice(3, 900))
@@ -324,7 +326,7 @@ def test_a_tiled_tiff_has_the_pixels_levels_and_pixel_size(
             metadata=None,
             iccprofile=b"profile",
         )
-        monkeypatch.setattr("allfocus.batch.plane_tiff.LARGEST_CLASSIC_TIFF", 1000)
+        monkeypatch.setattr("allfocus.batch.planes.tiled_tiff.LARGEST_CLASSIC_TIFF", 1000)
     fuse_planes(source, tmp_path / name, block=512)
     fuse_planes(source, tmp_path / "same.zarr", block=512)
     with tifffile.TiffFile(tmp_path / name) as tiff:

@@ -5,9 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from allfocus.batch.records import FAILED, FUSED, StackRecord, parse_record
+from allfocus.batch.manifest import FAILED, FUSED, StackRecord, parse_record
 from allfocus.batch.stack_task import (
-    FuseSettings,
     StackTask,
     _write_thumbnail,
     fuse_stack,
@@ -16,9 +15,11 @@ from allfocus.batch.stack_task import (
 )
 from allfocus.batch.summary import write_contact_sheet, write_summary
 from allfocus.cli.batch_command import parse_memory
+from allfocus.errors import InputError
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image
 from allfocus.scenes.rendering import render_scene
+from allfocus.stack.options import FuseOptions
 
 ROWS = [
     StackRecord("a/b", FUSED, "a/b.png", (("1", 2, 3),), width=8, height=6, notices=("one", "two")),
@@ -70,8 +71,8 @@ def test_a_worker_notes_what_was_lost_and_forgets_it_when_it_is_not(tmp_path):
     frames = tuple(str(write_image(frame, tmp_path / f"{n}.png")) for n, frame in enumerate(scene.frames))
 
     def run(method):
-        settings = FuseSettings(method=method, align=False, check_maps=True)
-        task = StackTask("desk", frames, str(tmp_path), str(tmp_path / "out"), "desk.png", settings, "key")
+        options = FuseOptions(method=method, align=False)
+        task = StackTask("desk", frames, str(tmp_path), str(tmp_path / "out"), "desk.png", options, "key", ("check",))
         record = fuse_stack(task)
         assert record.status == FUSED, record.error
         assert parse_record(record.to_line()) == record
@@ -106,7 +107,7 @@ def test_memory_is_read_as_people_write_it(text, size):
 def test_memory_that_makes_no_sense_is_refused(text):
     import click
 
-    with pytest.raises(click.BadParameter, match="like 3GB"):
+    with pytest.raises((click.BadParameter, InputError), match=r"no size; write it like|100MB or more"):
         parse_memory(None, None, text)
 
 

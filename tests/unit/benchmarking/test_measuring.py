@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import stat
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import pytest
 from allfocus.benchmarking import measuring
 from allfocus.benchmarking.inputs import StackRecipe
 from allfocus.benchmarking.measuring import measure_mode, read_benchmark, run_benchmark
-from allfocus.benchmarking.summary import check_goals, summarise
-from allfocus.benchmarking.tools import Mode, describe_version, find_peer_modes, own_modes
+from allfocus.benchmarking.summary import summarise
+from allfocus.benchmarking.tools import Mode, describe_versions, find_peer_modes, load_peers, own_modes
 from allfocus.errors import InputError
 
+RIVALS = Path(__file__).resolve().parents[3] / "benchmarks" / "rivals"
+PEERS = load_peers(RIVALS / "peers.py")
+check_goals = runpy.run_path(str(RIVALS / "goals.py"))["check_goals"]
 RECIPE = StackRecipe("small", "for tests", "slope", 3, (48, 64), aperture=0.01)
 MOVED = StackRecipe("moving", "for tests", "slope", 3, (64, 80), aperture=0.01, shake=1.0)
 
@@ -41,7 +45,7 @@ def add_program(folder: Path, name: str, says: str) -> None:
 
 def test_peers_that_are_not_installed_are_told(programs):
     add_program(programs, "enfuse", "enfuse 4.2")
-    found, missing = find_peer_modes(())
+    found, missing = find_peer_modes(PEERS, ())
     assert [mode.name for mode in found] == ["enfuse"]
     assert "align_image_stack not installed" in missing["align_image_stack + enfuse"]
     assert "github.com" in missing["focus-stack"]
@@ -50,24 +54,33 @@ def test_peers_that_are_not_installed_are_told(programs):
 
 def test_an_option_that_a_version_lacks_is_told(programs):
     add_program(programs, "focus-stack", "--output --threads")
-    assert find_peer_modes(["focus-stack"])[1] == {
+    assert find_peer_modes(PEERS, ["focus-stack"])[1] == {
         "focus-stack --no-align": "this version of focus-stack has no --no-align"
     }
     add_program(programs, "focus-stack", "--output --no-align")
-    assert find_peer_modes(["focus-stack"])[1] == {}
+    assert find_peer_modes(PEERS, ["focus-stack"])[1] == {}
 
 
 def test_only_the_peers_asked_for_are_looked_for(programs):
-    assert find_peer_modes(["none"]) == ([], {})
-    assert {name.split()[0] for name in find_peer_modes(["shinestacker"])[1]} == {"shinestacker"}
+    assert find_peer_modes(PEERS, ["none"]) == ([], {})
+    assert {name.split()[0] for name in find_peer_modes(PEERS, ["shinestacker"])[1]} == {"shinestacker"}
     with pytest.raises(InputError, match="choose from: enfuse, focus-stack, shinestacker, none"):
-        find_peer_modes(["enfuze"])
+        find_peer_modes(PEERS, ["enfuze"])
 
 
 def test_versions_are_one_line(programs):
     add_program(programs, "enfuse", "enfuse 4.2\\nmore")
-    assert describe_version("enfuse") == "enfuse 4.2"
-    assert describe_version("focus-stack") == "unknown"
+    modes = [*PEERS["enfuse"].modes[:1], *PEERS["focus-stack"].modes]
+    assert describe_versions(PEERS, modes) == {"enfuse": "enfuse 4.2", "focus-stack": "unknown"}
+
+
+@pytest.mark.parametrize(("text", "words"), [(None, "cannot be read"), ("PEERS = 3", "describes no other programs")])
+def test_a_file_that_describes_no_peers_is_refused(tmp_path, text, words):
+    path = tmp_path / "peers.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        load_peers(path)
 
 
 def test_modes_take_turns_and_every_other_round_goes_backwards(tmp_path):
@@ -94,10 +107,10 @@ def test_a_failure_is_a_row(tmp_path):
     modes = [copying("ours", "allfocus"), copying("theirs", fails=True)]
     result = run_benchmark([RECIPE], modes, cache=tmp_path / "cache", output=tmp_path / "out.json", repeats=2)
     failed = [row for row in summarise(result) if row.mode == "theirs"]
+    assert check_goals(summarise(result), [RECIPE]) == []
     assert len(failed) == 1
     assert failed[0].cpu_seconds is None
     assert "broken lens" in failed[0].error
-    assert check_goals(summarise(result), [RECIPE]) == []
 
 
 def test_what_was_measured_survives_an_interruption(tmp_path, monkeypatch):

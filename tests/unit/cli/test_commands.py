@@ -105,10 +105,14 @@ def test_lists_are_printed_for_people_and_as_json(capsys, monkeypatch, command):
     assert max(map(len, table.splitlines())) <= 100
 
 
-def test_methods_that_cannot_run_yet_say_so(capsys):
+def test_methods_that_need_an_extra_say_which_and_are_not_among_those_that_can_run(capsys, monkeypatch):
+    from allfocus.fusion import methods
+
+    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
     assert main.run(["methods"]) == 0
-    _, entry = capsys.readouterr().out.split("\nifcnn\n")
-    assert "cannot run" in entry.partition("\nswinfusion\n")[0]
+    lines = capsys.readouterr().out.splitlines()
+    assert "ips-paper" not in lines
+    assert lines[-1] == "ips-paper cannot run here: it needs the extra train: pip install 'allfocus[train]'"
 
 
 def test_only_the_metrics_that_were_asked_for_are_scored_and_which_way_is_better_is_said(tmp_path, capsys):

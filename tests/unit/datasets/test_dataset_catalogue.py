@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from allfocus.datasets.catalogue import DATASETS, find_dataset
-from allfocus.datasets.layouts import natural_order
 from allfocus.datasets.samples import read_size
 from allfocus.errors import InputError
+from allfocus.images.listing import natural_order
 
 Make = Callable[..., Path]
 
@@ -199,6 +199,8 @@ def test_a_broken_file_is_an_error_that_names_it(make: Make) -> None:
 
 def test_natural_order_compares_numbers_and_words() -> None:
     assert sorted(["a", "1", "10a", "10", "2"], key=natural_order) == ["1", "2", "10", "10a", "a"]
+    # A raised two is a digit to Python, and no number.
+    assert sorted(["1²3.png", "1.png", "2.png"], key=natural_order) == ["1.png", "1²3.png", "2.png"]
 
 
 @pytest.mark.parametrize(

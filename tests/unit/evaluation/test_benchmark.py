@@ -111,15 +111,21 @@ def test_without_resume_everything_is_computed(small_sets, tmp_path, fusions):
     assert len(fusions) == 12
 
 
+def broken_network(folder):
+    """A network of one's own that cannot be run."""
+    (folder / "broken.onnx").write_bytes(b"no network")
+    return str(folder / "broken.onnx")
+
+
 def test_a_missing_cell_is_an_error_row_and_has_no_mean(small_sets, tmp_path):
-    result = quick(small_sets, tmp_path / "out", methods=["average", "cnn"])
-    assert [cell.method for cell in result.errors] == ["cnn"] * 3
-    assert all("cannot run" in cell.error for cell in result.errors)
+    result = quick(small_sets, tmp_path / "out", methods=["average", broken_network(tmp_path)])
+    assert [cell.method for cell in result.errors] == ["broken.onnx"] * 3
+    assert all("is no ONNX file" in cell.error for cell in result.errors)
     rows = list(csv.DictReader((tmp_path / "out/results.csv").read_text().splitlines()))
     assert len(rows) == 6
-    failed = next(row for row in rows if row["method"] == "cnn")
+    failed = next(row for row in rows if row["method"] == "broken.onnx")
     assert failed["PSNR"] == "error"
-    assert "cannot run" in failed["error"]
+    assert "is no ONNX file" in failed["error"]
     summary = result.summaries["real-mff"].methods[1]
     assert (summary.errors, summary.estimates, summary.mean_rank) == (3, {}, None)
     assert "error (3 of 3)" in (tmp_path / "out/results.md").read_text()
@@ -144,7 +150,7 @@ def test_one_failure_takes_the_mean_from_the_whole_method(small_sets, tmp_path, 
 def test_the_result_file_passes_its_schema(small_sets, tmp_path):
     evaluate(
         {"real-mff": small_sets / "real-mff", "folder": small_sets / "folder"},
-        ["average", "cnn"],
+        ["average", broken_network(tmp_path)],
         output=tmp_path / "out",
         workers=1,
         report=False,

@@ -12,7 +12,8 @@ from allfocus.evaluation.benchmark import evaluate
 from allfocus.evaluation.focus_windows import find_focus_windows
 from allfocus.evaluation.plots import difference_plot, strip_plot
 from allfocus.evaluation.scenes_to_show import choose_scenes
-from allfocus.html_pages import crop, data_address, difference_map, heat_picture, nice_ticks, shrink
+from allfocus.pages.pictures import crop, data_address, difference_map, heat_picture, shrink
+from allfocus.pages.plots import nice_ticks
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
 
@@ -46,9 +47,11 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def page(small_sets, tmp_path_factory):
     output = tmp_path_factory.mktemp("report") / "out"
+    broken = output.with_name("broken.onnx")
+    broken.write_bytes(b"no network")
     evaluate(
         {"real-mff": small_sets / "real-mff", "folder": small_sets / "folder"},
-        ["laplacian-pyramid", "average", "cnn"],
+        ["laplacian-pyramid", "average", str(broken)],
         images={"A&B <x>": small_sets / "real-mff" / "Fusion"},
         output=output,
         workers=1,

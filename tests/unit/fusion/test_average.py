@@ -10,5 +10,5 @@ def test_every_frame_has_the_same_say():
 
 def test_a_long_stack_does_not_drift():
     value = np.float32(0.1)
-    image, _ = fuse_average([np.full((1, 1), value, np.float32)] * 3000)
+    image, *_ = fuse_average([np.full((1, 1), value, np.float32)] * 3000)
     assert image[0, 0] == value

@@ -15,7 +15,7 @@ def test_it_makes_the_picture_its_authors_made(number, lytro_fused_by_authors, s
 
 
 def test_an_undecided_pixel_is_the_mean_and_any_other_a_copy(pair):
-    image, decision = fuse_dsift(pair.frames)
+    image, decision, *_ = fuse_dsift(pair.frames)
     first, second = pair.frames
     undecided = decision == UNDECIDED
     assert undecided.any()
@@ -115,7 +115,7 @@ def test_spatial_frequency_is_that_of_the_window():
 
 
 def test_three_frames_keep_the_index_of_the_frame_that_won_first(triple):
-    _, decision = fuse_dsift(triple.frames)
+    _, decision, *_ = fuse_dsift(triple.frames)
     assert [
         np.bincount(decision[20:-20, column][decision[20:-20, column] >= 0]).argmax() for column in (40, 120, 200)
     ] == [0, 1, 2]

@@ -14,7 +14,7 @@ from allfocus.fusion.frame_source import (
     open_spool,
 )
 from allfocus.fusion.windows import block_sharpness, coarsest_level, level_size
-from allfocus.images.tiling import FrameSpool, reduce_frame
+from allfocus.images.spool import FrameSpool, reduce_frame
 
 AREA = (slice(5, 23), slice(8, 31))
 EVERYTHING = (slice(None), slice(None))

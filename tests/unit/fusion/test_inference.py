@@ -105,6 +105,17 @@ def test_a_session_is_made_once_for_each_graph_and_number_of_threads():
     assert names == {"whole": ["frames", "inside"], "context": list(inference.INPUTS), "refine": list(inference.INPUTS)}
 
 
+def test_a_network_that_is_written_in_place_of_another_is_read_again(tmp_path):
+    path = tmp_path / "own.onnx"
+    shipped = (inference.weights_folder() / "ips.onnx").read_bytes()
+    path.write_bytes(shipped)
+    frames = random_stack(2, (16, 16))
+    run_level(frames, None, device="cpu", threads=1, weights=str(path))
+    path.write_bytes(b"no network")
+    with pytest.raises(InputError, match="no ONNX file that can be run"):
+        run_level(frames, None, device="cpu", threads=1, weights=str(path))
+
+
 @pytest.mark.parametrize(
     ("content", "message"), [(b"no network", "no ONNX file that can be run"), (None, "no such file")]
 )

@@ -43,16 +43,16 @@ def published(frames, levels):
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_it_is_the_pyramid_as_published(count):
     frames = [np.random.default_rng(seed).random((64, 96), dtype=np.float32) for seed in range(count)]
-    image, _ = fuse_laplacian_pyramid(frames)
+    image, *_ = fuse_laplacian_pyramid(frames)
     # OpenCV repeats the last coarse row and column where the published code mirrors; that reaches the border alone.
     inside = np.s_[:-24, :-24]
     np.testing.assert_allclose(image[inside], published(frames, 4)[inside], atol=2e-6)
 
 
 def test_each_channel_is_fused_by_itself(pair):
-    image, _ = fuse_laplacian_pyramid(pair.frames)
+    image, *_ = fuse_laplacian_pyramid(pair.frames)
     for channel in range(3):
-        alone, _ = fuse_laplacian_pyramid([np.ascontiguousarray(frame[..., channel]) for frame in pair.frames])
+        alone, *_ = fuse_laplacian_pyramid([np.ascontiguousarray(frame[..., channel]) for frame in pair.frames])
         np.testing.assert_allclose(image[..., channel], alone, atol=1e-6)
 
 
@@ -72,7 +72,7 @@ def test_with_energy_colours_are_chosen_together():
     strong, faint = np.full((64, 64, 3), 0.5, np.float32), np.full((64, 64, 3), 0.5, np.float32)
     strong[..., 1] += 0.4 * rows
     faint[..., 0] += 0.1 * rows
-    image, _ = fuse_laplacian_pyramid_energy([faint, strong], levels=1)
+    image, *_ = fuse_laplacian_pyramid_energy([faint, strong], levels=1)
     # What is left of the red detail comes from the averaged base, which holds almost nothing of so fine a pattern.
     assert np.std(image[8:-8, 8:-8, 0]) < 0.3 * np.std(faint[8:-8, 8:-8, 0])
     assert np.std(image[8:-8, 8:-8, 1]) > 0.9 * np.std(strong[8:-8, 8:-8, 1])
@@ -99,7 +99,7 @@ def test_more_levels_leave_less_of_the_blurred_frame_in_the_base(fuse, pair):
 
 @both
 def test_a_constant_is_the_mean_of_constants(fuse):
-    image, _ = fuse([np.full((33, 47), 0.2, np.float32), np.full((33, 47), 0.6, np.float32)])
+    image, *_ = fuse([np.full((33, 47), 0.2, np.float32), np.full((33, 47), 0.6, np.float32)])
     assert np.allclose(image, 0.4)
 
 

@@ -366,7 +366,7 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, small_win
                 found[0][0, 5, 7] = np.nan
             return found
 
-    monkeypatch.setattr(inference, "_session", lambda device, threads, weights, kind: Damaged(kind))
+    monkeypatch.setattr(inference, "_session", lambda device, threads, weights, kind, stamp: Damaged(kind))
     with pytest.raises(InputError, match="not numbers"):
         fuse_ips(desk.frames, device="cpu")
     assert window_threads() == []
@@ -677,7 +677,7 @@ def test_preference_moves_the_choice_to_its_end_of_the_stack_where_frames_are_ev
 
 def test_the_papers_network_fuses_a_pair(pair):
     frames = [frame[32:72, 64:120] for frame in pair.frames]
-    image, decision, depth = fuse_ips_paper(frames, device="cpu")
+    image, decision, depth, *_ = fuse_ips_paper(frames, device="cpu")
     assert image.shape == (40, 56, 3)
     assert image.dtype == np.float32
     assert 0 <= image.min() <= image.max() <= 1
@@ -691,7 +691,7 @@ def test_the_papers_network_fuses_a_pair(pair):
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_the_papers_network_refuses_more_than_a_pair(count):
-    with pytest.raises(InputError, match=f"exactly 2 frames, got {count}; use --method ips"):
+    with pytest.raises(InputError, match=f"exactly 2 frames, got {count}; use the method ips"):
         fuse(random_frames(count, (8, 8, 3)), method="ips-paper")
 
 

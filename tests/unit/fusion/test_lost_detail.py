@@ -15,7 +15,7 @@ from allfocus.fusion.lost_detail import (
     measured_scale,
     paint_lost_detail,
 )
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
 

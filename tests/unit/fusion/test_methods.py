@@ -9,17 +9,28 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from allfocus import plugins
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion import learned, lost_detail, methods, windows
 from allfocus.fusion.inference import KEYS
-from allfocus.fusion.methods import METHODS, FusionResult, find_method, fuse, list_methods, require_method
+from allfocus.fusion.maps import FusedMaps
+from allfocus.fusion.methods import (
+    METHODS,
+    NOT_HERE,
+    Abilities,
+    FusionResult,
+    Method,
+    find_method,
+    fuse,
+    list_methods,
+    require_method,
+)
 from allfocus.images.image import Image, ImageStack
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
 PYRAMIDS = ["laplacian-pyramid", "laplacian-pyramid-energy"]
 CORE = ["ips", "ips-hard", "dsift", "dct-corr", *PYRAMIDS, "guided-filter", "wavelet", "depth-map", "average"]
-PLANNED = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void"]
 RUNNING = [*CORE, "ips-paper"]
 DECIDING = ["ips", "ips-hard", "dsift", "dct-corr", "depth-map"]
 
@@ -40,7 +51,7 @@ def small_pair(dtype=np.float32, *, colour=True):
 
 def test_the_table_holds_every_method_and_the_default_is_first():
     names = [method.name for method in list_methods()]
-    assert sorted(names) == sorted([*RUNNING, *PLANNED])
+    assert sorted(names) == sorted(RUNNING)
     assert names[0] == "ips"
     assert all(name == method.name for name, method in METHODS.items())
 
@@ -53,18 +64,109 @@ def test_every_method_says_what_it_does_and_where_it_comes_from():
 
 @every_method
 def test_the_function_of_a_method_that_runs_exists(method):
-    module, _, name = METHODS[method].function.partition(":")
-    assert callable(getattr(importlib.import_module(f"allfocus.fusion.{module}"), name))
+    assert callable(METHODS[method].load())
     assert not METHODS[method].missing
 
 
-@pytest.mark.parametrize("method", PLANNED)
-def test_a_method_that_cannot_run_says_why_and_names_those_that_can(method):
-    with pytest.raises(MissingDependencyError) as caught:
+@pytest.mark.parametrize("method", NOT_HERE)
+def test_a_method_known_from_its_paper_only_is_refused_with_the_names_of_those_that_can_run(method):
+    with pytest.raises(InputError) as caught:
         fuse(small_pair(), method=method)
-    message = str(caught.value)
-    assert message.startswith(f"{method} cannot run: ")
-    assert set(message.rpartition("methods that can: ")[2].split(", ")) == set(RUNNING)
+    assert caught.value.code == "unknown-method"
+    assert "has not been rebuilt here" in caught.value.message
+    assert set(str(caught.value).rpartition("use one of ")[2].split(", ")) == set(RUNNING)
+
+
+def test_a_method_whose_extra_is_missing_says_which(monkeypatch):
+    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
+    assert METHODS["ips-paper"].missing == "it needs the extra train: pip install 'allfocus[train]'"
+    assert not METHODS["ips"].missing
+    with pytest.raises(
+        MissingDependencyError, match=r"ips-paper cannot run: .*allfocus\[train\].*methods that can: ips,"
+    ):
+        fuse(small_pair(), method="ips-paper")
+
+
+# Methods from elsewhere
+
+
+def test_a_function_is_a_method():
+    """It gets float frames in 0..1 and its picture comes back in the type of the frames."""
+    seen = []
+
+    def brightest(frames):
+        """The brightest of all frames."""
+        seen.extend(frame.dtype for frame in frames)
+        return np.maximum.reduce(frames)
+
+    frames = small_pair(np.uint8)
+    result = fuse(frames, method=brightest)
+    assert np.array_equal(result.image, np.maximum(*frames))
+    assert set(seen) == {np.dtype(np.float32)}
+    assert result.decision is None
+
+
+def test_a_function_that_decides_gets_depth_and_confidence():
+    def last(frames):
+        return FusedMaps(frames[-1], np.ones(frames[0].shape[:2], np.int16))
+
+    result = fuse(small_pair(), method=last)
+    assert (result.depth == 1).all()
+    assert result.confidence.shape == result.decision.shape
+
+
+class Entry:
+    """An entry point of an installed package."""
+
+    def __init__(self, name, value):
+        self.name, self._value = name, value
+        self.dist = type("Distribution", (), {"name": "a-package"})
+
+    def load(self):
+        if isinstance(self._value, Exception):
+            raise self._value
+        return self._value
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Pretends that a package offers entries in the group of methods."""
+
+    def offer(**entries):
+        found = [Entry(name, value) for name, value in entries.items()]
+        monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == plugins.METHODS_GROUP else [])
+        methods.all_methods.cache_clear()
+
+    yield offer
+    monkeypatch.undo()
+    methods.all_methods.cache_clear()
+
+
+def test_methods_of_installed_packages_are_listed_and_fuse(install):
+    limited = Method(
+        "two-only", "a method for pairs", abilities=Abilities(frames=(2, 2)), function=lambda frames: frames[0]
+    )
+    install(brightest=lambda frames: np.maximum.reduce(frames), pairs=limited)
+    assert [method.name for method in list_methods()][-2:] == ["brightest", "two-only"]
+    frames = small_pair()
+    assert np.array_equal(fuse(frames, method="brightest").image, np.maximum(*frames))
+    assert require_method("brightest", listed=True).name == "brightest"
+    with pytest.raises(InputError, match="two-only fuses exactly 2 frames, got 3"):
+        fuse([*frames, frames[0]], method="two-only")
+    with pytest.raises(InputError, match="brightest knows no preference"):
+        fuse(frames, method="brightest", prefer="near")
+
+
+def test_a_method_of_a_package_does_not_replace_ours(install):
+    install(average=lambda frames: frames[0])
+    assert find_method("average") is METHODS["average"]
+
+
+@pytest.mark.parametrize(("value", "words"), [(RuntimeError("broken"), "cannot be loaded"), (3, "is a int")])
+def test_a_package_that_offers_no_method_is_named(install, value, words):
+    install(odd=value)
+    with pytest.raises(MissingDependencyError, match=f"odd of the package a-package {words}"):
+        list_methods()
 
 
 @pytest.mark.parametrize(
@@ -356,7 +458,7 @@ def test_a_file_that_is_no_network_of_ours_is_refused_by_name(desk, tmp_path, co
 def test_a_network_that_is_not_there_and_one_that_a_stranger_names_are_refused(own_network):
     with pytest.raises(InputError, match=r"missing\.onnx: there is no such file; allfocus export"):
         require_method("missing.onnx")
-    assert require_method(str(own_network), prefer="near", maps=True, linear_light=True).selects
+    assert require_method(str(own_network), prefer="near", maps=True, linear_light=True).abilities.streams
     with pytest.raises(InputError, match="unknown method"):
         require_method(str(own_network), listed=True)
 

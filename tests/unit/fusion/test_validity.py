@@ -7,7 +7,7 @@ from allfocus.errors import InputError
 from allfocus.fusion.methods import METHODS, fuse
 from allfocus.fusion.validity import check_masks, covered_area, fill_invalid, nearest_valid
 from allfocus.images.image import Image, ImageStack
-from allfocus.images.tiling import FrameSpool
+from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
 READY = [name for name, method in METHODS.items() if not method.missing and name != "ips-paper"]

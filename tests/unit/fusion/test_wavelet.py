@@ -18,7 +18,7 @@ def test_the_stronger_of_two_details_wins_in_its_direction():
     """A horizontal pattern in one frame and a vertical one in the other both survive in full."""
     rows = 0.2 * np.sin(np.arange(64) * 1.5).astype(np.float32)[:, np.newaxis]
     flat = np.full((64, 64), 0.5, np.float32)
-    image, _ = fuse_wavelet([flat + rows, flat + rows.T])
+    image, *_ = fuse_wavelet([flat + rows, flat + rows.T])
     assert np.allclose(image[16:-16, 16:-16], (flat + rows + rows.T)[16:-16, 16:-16], atol=0.02)
 
 

@@ -32,7 +32,7 @@ from allfocus.fusion.windows import (
     split_core,
     within,
 )
-from allfocus.images.tiling import reduce_frame
+from allfocus.images.spool import reduce_frame
 from allfocus.scenes.rendering import render_scene
 
 side = some.integers(1, 6000)
@@ -499,12 +499,10 @@ def test_a_frame_that_has_lost_has_no_influence_on_a_window(monkeypatch, steep):
     source = MemorySource(steep.frames)
     plan = plan_fusion(source)
     # On the left the last ten have lost, on the right the first ten.
-    behind, middle = plan.tile.behind.copy(), plan.tile.behind.shape[2] // 2
-    for place, frame in enumerate(plan.tile.chosen):
-        if frame >= 20:
-            behind[place, :, : middle + 12] = -EXCLUSION
-        elif frame < 10:
-            behind[place, :, middle - 12 :] = -EXCLUSION
+    behind, middle = plan.tile.behind.astype(np.float32), plan.tile.behind.shape[2] // 2
+    chosen = np.asarray(plan.tile.chosen)
+    behind[chosen >= 20, :, : middle + 12] = behind[chosen < 10, :, middle - 12 :] = -100
+    behind = np.maximum(behind - behind.max(axis=0), -EXCLUSION).astype(np.float16)
     plan = dataclasses.replace(plan, tile=dataclasses.replace(plan.tile, behind=behind))
     monkeypatch.setattr(windows, "CORE", 64)
     seen = watch_network(monkeypatch)

@@ -14,7 +14,7 @@ from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.transfer import SRGB, Curve, FormulaCurve, find_curve
 from allfocus.images.writing import write_image
-from allfocus.pipeline import fuse_files
+from allfocus.stack.pipeline import fuse_files
 
 WIDE = struct.pack(">8I", 31270, 32900, 70800, 29200, 17000, 79700, 13100, 4600)
 """The cHRM chunk of Rec. 2020."""

@@ -14,10 +14,10 @@ from PIL import Image as PillowImage
 from PIL import ImageCms, JpegImagePlugin
 
 from allfocus.errors import OutputError
+from allfocus.files.placing import replace_file
 from allfocus.images.encoders import encode_tiff
 from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, add_history, parse_block
 from allfocus.images.image import Image
-from allfocus.images.placing import replace_file
 from allfocus.images.reading import read_image
 from allfocus.images.writing import check_output, to_integers, write_image
 
@@ -289,7 +289,7 @@ def test_exif_too_long_for_jpeg_is_an_error_not_a_loss(tmp_path, pixels, exif):
 def test_an_existing_file_is_kept_unless_overwriting_is_allowed(tmp_path, pixels):
     path = tmp_path / "a.png"
     path.write_text("precious")
-    with pytest.raises(OutputError, match=r"a\.png: exists already.*--overwrite"):
+    with pytest.raises(OutputError, match=r"a\.png: exists already.*pass overwrite=True"):
         write_image(pixels, path)
     assert path.read_text() == "precious"
     write_image(pixels, path, overwrite=True)
@@ -326,7 +326,7 @@ def test_ctrl_c_while_writing_leaves_nothing_behind(tmp_path, pixels, monkeypatc
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_systems_without_nameless_files_write_whole_files_too(tmp_path, pixels, monkeypatch, overwrite):
-    monkeypatch.setattr("allfocus.images.placing.open_nameless", lambda folder: None)
+    monkeypatch.setattr("allfocus.files.placing.open_nameless", lambda folder: None)
     write_image(pixels, tmp_path / "a.png", overwrite=overwrite)
     assert read_image(tmp_path / "a.png").width == 16
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]

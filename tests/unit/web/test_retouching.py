@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from allfocus.alignment.stack_alignment import align
 from allfocus.images.writing import to_integers
 from allfocus.scenes.rendering import render_scene
-from allfocus.web.records import Stroke
+from allfocus.web.job_records import Stroke
 from allfocus.web.retouching import paint, replay, stroke_area, stroke_weight
 
 WIDTH, HEIGHT = 60, 40

@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
-from allfocus.web.records import clean_name
+from allfocus.web.job_records import clean_name
 from allfocus.web.security import host_name
-from allfocus.web.settings import ServerSettings, is_loopback, make_token, parse_bytes
+from allfocus.web.settings import ServerSettings, is_loopback, make_token
 
 TOKEN = "a-token-of-some-length"
 
@@ -193,7 +194,7 @@ def test_tokens_differ_and_are_hidden(tmp_path: Path) -> None:
 
 
 def test_sizes_are_read_and_nonsense_is_refused() -> None:
-    assert [parse_bytes(text) for text in ("2g", "1.5 MiB", "10KB", "7")] == [2**31, 3 * 2**19, 10240, 7]
+    assert [parse_bytes(text) for text in ("2g", "1.5 MiB", "10KB", "7")] == [2**31, 3 * 2**19, 10000, 7]
     for text in ("", "G", "-1G", "0", "1X", "1e9"):
         with pytest.raises(InputError):
             parse_bytes(text)

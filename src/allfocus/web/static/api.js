@@ -69,6 +69,7 @@ const job = (id) => `/api/jobs/${encodeURIComponent(id)}`;
 
 export const health = () => request("GET", "/api/health");
 export const limits = () => request("GET", "/api/limits");
+export const description = () => request("GET", "/openapi.json");
 export const methods = () => request("GET", "/api/methods");
 export const reports = () => request("GET", "/api/reports");
 export const listJobs = () => request("GET", "/api/jobs");

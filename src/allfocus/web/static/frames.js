@@ -3,13 +3,14 @@
 import * as api from "./api.js";
 import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt } from "./messages.js";
-import { arrangements, emit, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { arrangements, emit, inTurn, on, phase, setJob, setOther, setView, state } from "./state.js";
 import { dismissUpload, sendAgain } from "./uploads.js";
 
 const list = byId("frame-list");
 const pictures = new Map(); // the <img> of each frame is kept, because a new one would flash while it decodes
 const unreadable = new Map(); // frame id -> why it has no thumbnail
 let dragged = null;
+let isOutdated = false; // the cards changed while one was dragged; drawing them anew would have ended that
 
 const locked = () => phase() === "running";
 
@@ -21,7 +22,7 @@ async function sendFrames(frames) {
   const { job } = state;
   arrangements.count += 1;
   setJob({ ...job, frames });
-  const answer = await attempt(() => api.orderFrames(job.id, frames));
+  const answer = await attempt(() => inTurn(() => api.orderFrames(job.id, frames)));
   if (state.job?.id === job.id) setJob(answer ?? (await api.readJob(job.id)));
 }
 
@@ -158,6 +159,7 @@ function addDragging(node, frame) {
     dragged = null;
     node.classList.remove("dragged");
     clearMarks();
+    if (isOutdated) draw();
   });
   node.addEventListener("dragover", (event) => {
     if (!dragged) return;
@@ -214,6 +216,8 @@ function uploadCard(upload) {
 }
 
 function draw() {
+  isOutdated = dragged !== null;
+  if (isOutdated) return;
   const frames = state.job?.frames ?? [];
   const focused = document.activeElement?.closest?.("[data-frame]")?.dataset.frame;
   const label = document.activeElement?.getAttribute?.("aria-label");

@@ -6,7 +6,7 @@ import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import { isDraggingCard } from "./frames.js";
 import { attempt, clearErrors, say } from "./messages.js";
-import { drawOptions } from "./options.js";
+import { drawOptions, loadOptions } from "./options.js";
 import "./progress.js";
 import "./relief.js";
 import { openReports } from "./reports.js";
@@ -20,7 +20,7 @@ import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";
 
 // The address: #/ is a new stack, #/stack/ID one that the server keeps, #/benchmarks the reports -------------------
 
-async function followAddress() {
+async function followAddress(first = false) {
   const [, place, id] = location.hash.split("/");
   document.body.dataset.page = place === "benchmarks" ? "benchmarks" : "studio";
   for (const link of document.querySelectorAll("[data-place]")) {
@@ -33,6 +33,8 @@ async function followAddress() {
   }
   if (place === "stack" && state.job?.id === id) return;
   if (place !== "stack") {
+    // Files may have been dropped before the page knew its address.
+    if (first && (state.job || state.uploads.length)) return;
     state.uploads = [];
     setJob(null);
     return;
@@ -182,6 +184,7 @@ async function begin() {
   on("job uploads", drawPlace);
   on("job uploads", placeOptions);
   on("show-picture", () => showPanel("picture"));
+  const options = attempt(loadOptions);
   const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health)]);
   state.limits = limits ?? null;
   state.methods = methods ?? [];
@@ -192,8 +195,9 @@ async function begin() {
     byId("lifetime").textContent = `Everything stays on the machine that runs the studio, for ${readableHours(state.limits.lifetime_hours)}.`;
   }
   drawOptions();
-  addEventListener("hashchange", () => attempt(followAddress));
-  await followAddress();
+  options.then(drawOptions); // the description of the interface is the largest answer, and nothing else waits for it
+  addEventListener("hashchange", () => attempt(() => followAddress()));
+  await followAddress(true);
 }
 
 begin().catch((problem) => say(problem.message, "error"));

@@ -5,43 +5,41 @@ import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { attempt, clearErrors } from "./messages.js";
 import { isSending, listenFirst, on, phase, setJob, state } from "./state.js";
 
-// Plain titles for the methods that most people choose; any other method shows its own name.
-const TITLES = {
-  ips: "Learned focus (recommended)",
-  "laplacian-pyramid": "Pyramid, as published",
-  "laplacian-pyramid-energy": "Pyramid: all fine detail",
-  "depth-map": "Depth map: smooth surfaces",
-  "guided-filter": "Guided filter: clean edges",
-  "ips-hard": "Learned focus, copies only",
-  wavelet: "Wavelets",
-  average: "Plain average",
+// What there is to choose, with titles, hints and defaults, is the server's description of the body that starts a job.
+
+let described = {}; // name -> schema of the option
+const chosen = {};
+
+const methodOf = (name) => state.methods.find((method) => method.name === name);
+const methodTakes = (name) => {
+  const ability = described[name]["x-ability"];
+  return !ability || Boolean(methodOf(chosen.method)?.abilities[ability]);
 };
-const PREFER = [
-  { value: "", title: "Neither", hint: "The sharpest frame wins everywhere." },
-  { value: "near", title: "Near", hint: "Where frames conflict, the first ones win: whole hairs and feelers. The first frame counts as nearest." },
-  { value: "far", title: "Far", hint: "Where frames conflict, the last ones win: calm backgrounds. The last frame counts as farthest." },
-];
+const kindsOf = (schema) => (schema.anyOf ?? [schema]).map(({ type }) => type);
+const choicesOf = (schema) => (schema.anyOf ?? [schema]).flatMap((kind) => kind.enum ?? []);
 
-const KNOW_PREFERENCE = ["ips", "ips-hard"];
-
-const chosen = { method: "ips", align: true, prefer: "", skip_bad: false };
-const ranks = Object.keys(TITLES);
-const rank = ({ name }) => (ranks.includes(name) ? ranks.indexOf(name) : ranks.length);
-
-/** Methods as they are listed: those that can run first, the best known of them before the others. */
+/** Methods as they are listed: those that can run first, of them those with a plain title before the others. */
 export const inOrder = (methods) =>
-  [...methods].sort((first, second) => second.available - first.available || rank(first) - rank(second));
+  [...methods].sort((first, second) => second.available - first.available || Boolean(second.title) - Boolean(first.title));
 
-export const titleOf = (name) => (TITLES[name] ? `${TITLES[name]} · ${name}` : name);
+export const titleOf = (name) => (methodOf(name)?.title ? `${methodOf(name).title} · ${name}` : name);
 
-/** The options as the server takes them. */
-export const chosenOptions = () => ({ ...chosen, prefer: (KNOW_PREFERENCE.includes(chosen.method) && chosen.prefer) || null });
+/** The options as the server takes them; what the method does not know stays as it is by default. */
+export const chosenOptions = () =>
+  Object.fromEntries(Object.entries(described).map(([name, schema]) => [name, methodTakes(name) ? chosen[name] : schema.default]));
+
+/** Asks the server what there is to choose. */
+export async function loadOptions() {
+  const { components } = await api.description();
+  described = components.schemas.StartOptions.properties;
+  for (const [name, schema] of Object.entries(described)) chosen[name] ??= schema.default;
+}
 
 function methodField() {
   const methods = inOrder(state.methods);
   const hint = element("p.hint", { id: "method-hint" });
   const describe = () => {
-    const method = methods.find(({ name }) => name === chosen.method);
+    const method = methodOf(chosen.method);
     hint.textContent = method ? [method.summary, method.limits].filter(Boolean).map(asSentence).join(" ") : "";
   };
   const select = element(
@@ -52,25 +50,25 @@ function methodField() {
       onchange: (event) => {
         chosen.method = event.target.value;
         describe();
-        byId("prefer").hidden = !KNOW_PREFERENCE.includes(chosen.method);
+        for (const field of document.querySelectorAll("#options [data-option]")) field.hidden = !methodTakes(field.dataset.option);
       },
     },
     methods.map(({ name, available, missing }) =>
       element(
         "option",
         { value: name, disabled: !available, title: missing || null, selected: name === chosen.method },
-        available ? titleOf(name) : `${titleOf(name)}: not installed`,
+        available ? titleOf(name) : `${titleOf(name)}: ${missing}`,
       ),
     ),
   );
   describe();
-  return element("div.field", {}, element("label", { for: "method" }, "Method"), select, hint);
+  return element("div.field", {}, element("label", { for: "method" }, described.method?.title ?? "Method"), select, hint);
 }
 
-function switchField(name, title, hint) {
+function switchField(name, { title, description }) {
   return element(
     "label.switch",
-    {},
+    { "data-option": name, hidden: !methodTakes(name) },
     element("input", {
       type: "checkbox",
       role: "switch",
@@ -79,32 +77,41 @@ function switchField(name, title, hint) {
       "aria-describedby": `${name}-hint`,
       onchange: (event) => (chosen[name] = event.target.checked),
     }),
-    element("span", {}, element("strong", {}, title), element("small", { id: `${name}-hint` }, hint)),
+    element("span", {}, element("strong", {}, title), element("small", { id: `${name}-hint` }, description)),
   );
 }
 
-function preferField() {
-  const hint = element("p.hint", { id: "prefer-hint" });
-  const describe = () => (hint.textContent = PREFER.find(({ value }) => value === chosen.prefer).hint);
+/** One of several values, the first of which leaves the choice to the program. */
+function choiceField(name, schema) {
+  const boolean = kindsOf(schema).includes("boolean");
+  const meanings = schema["x-choices"];
+  const values = boolean
+    ? [{ value: null, title: "Automatic" }, { value: true, title: "On" }, { value: false, title: "Off" }]
+    : [{ value: null, title: "Neither" }, ...choicesOf(schema).map((value) => ({ value, title: asTitle(String(value)), hint: meanings[value] }))];
+  const hint = element("p.hint", { id: `${name}-hint` });
+  const describe = () => {
+    const { title, hint: own } = values.find(({ value }) => value === (chosen[name] ?? null));
+    hint.textContent = own ? asSentence(`${title}: ${own}`) : schema.description;
+  };
   describe();
   return element(
     "fieldset.field",
-    { id: "prefer", "aria-describedby": "prefer-hint", hidden: !KNOW_PREFERENCE.includes(chosen.method) },
-    element("legend", {}, "In doubt, prefer"),
+    { id: name, "data-option": name, "aria-describedby": `${name}-hint`, hidden: !methodTakes(name) },
+    element("legend", {}, schema.title),
     element(
       "div.segments",
       {},
-      PREFER.map(({ value, title }) =>
+      values.map(({ value, title }) =>
         element(
           "label",
           {},
           element("input", {
             type: "radio",
-            name: "prefer",
-            value,
-            checked: value === chosen.prefer,
+            name,
+            value: value ?? "",
+            checked: value === (chosen[name] ?? null),
             onchange: () => {
-              chosen.prefer = value;
+              chosen[name] = value;
               describe();
             },
           }),
@@ -114,6 +121,13 @@ function preferField() {
     ),
     hint,
   );
+}
+
+const asTitle = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function optionField([name, schema]) {
+  const kinds = kindsOf(schema);
+  return kinds.length === 1 && kinds[0] === "boolean" ? switchField(name, schema) : choiceField(name, schema);
 }
 
 const startButton = element("button.primary.wide", { id: "start", onclick: start });
@@ -150,11 +164,12 @@ function drawStart() {
 
 /** Draws the fields, with the options of the present job where it has some. */
 export function drawOptions() {
+  const others = Object.entries(described).filter(([name]) => name !== "method");
+  const rare = others.filter(([, schema]) => schema["x-rare"]);
   byId("options").replaceChildren(
     methodField(),
-    switchField("align", "Align the frames", "Evens out small shifts, turns and the change of size from focusing."),
-    preferField(),
-    switchField("skip_bad", "Leave out bad frames", "A damaged or misplaced frame is left out and named, instead of stopping the work."),
+    ...others.filter(([, schema]) => !schema["x-rare"]).map(optionField),
+    ...(rare.length ? [element("details.more", {}, element("summary", {}, "More options"), rare.map(optionField))] : []),
     startButton,
     startHint,
   );
@@ -164,6 +179,6 @@ export function drawOptions() {
 on("job uploads", drawStart);
 on("job", ({ before }) => {
   if (!state.job?.options || before?.id === state.job.id) return;
-  Object.assign(chosen, state.job.options, { prefer: state.job.options.prefer ?? "" });
+  Object.assign(chosen, state.job.options);
   drawOptions();
 });

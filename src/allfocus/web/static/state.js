@@ -48,10 +48,19 @@ export const alternativeAtWork = (job) => job.alternatives?.find(isAtWork);
 
 const worksOn = (job) => isAtWork(job) || Boolean(alternativeAtWork(job));
 
-/** Takes the job as the server describes it; opens or closes the stream of events as the job needs. */
 /** How often frames were arranged by hand; an upload that ends later must not undo it. */
 export const arrangements = { count: 0 };
 
+let lastTurn = Promise.resolve();
+
+/** Sends orders of frames one after the other: of two under way at a time, either could be the server's last word. */
+export function inTurn(send) {
+  const sending = lastTurn.then(send);
+  lastTurn = sending.catch(() => null);
+  return sending;
+}
+
+/** Takes the job as the server describes it; opens or closes the stream of events as the job needs. */
 export function setJob(job) {
   const before = state.job;
   state.job = job;

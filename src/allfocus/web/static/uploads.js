@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { asSentence, readableBytes, stem } from "./elements.js";
 import { say } from "./messages.js";
-import { arrangements, emit, isSending, setJob, state } from "./state.js";
+import { arrangements, emit, inTurn, isSending, setJob, state } from "./state.js";
 
 // What a folder may hold besides frames is left out quietly; a file that was chosen by itself is always sent, because
 // the server recognises pictures by their content.
@@ -135,13 +135,15 @@ async function sendAll(id, uploads) {
 async function putInOrder(id, before) {
   // Only the server knows all frames: a file with several pictures gives several, and the stack may be left meanwhile.
   const arranged = arrangements.count;
-  const { frames } = await api.readJob(id);
-  if (arrangements.count !== arranged) return;
-  const kept = frames.filter((frame) => before.has(frame.id));
-  const added = frames.filter((frame) => !before.has(frame.id)).sort(byName);
-  const isNatural = kept.every((frame, place) => place === 0 || byName(kept[place - 1], frame) <= 0);
-  const job = await api.orderFrames(id, isNatural ? [...kept, ...added].sort(byName) : [...kept, ...added]);
-  if (state.job?.id === id && arrangements.count === arranged) setJob(job);
+  const job = await inTurn(async () => {
+    const { frames } = await api.readJob(id);
+    if (arrangements.count !== arranged) return null;
+    const kept = frames.filter((frame) => before.has(frame.id));
+    const added = frames.filter((frame) => !before.has(frame.id)).sort(byName);
+    const isNatural = kept.every((frame, place) => place === 0 || byName(kept[place - 1], frame) <= 0);
+    return api.orderFrames(id, isNatural ? [...kept, ...added].sort(byName) : [...kept, ...added]);
+  });
+  if (job && state.job?.id === id && arrangements.count === arranged) setJob(job);
 }
 
 /** Sends a file again that could not be sent before. */

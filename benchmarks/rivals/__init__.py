@@ -1,0 +1,1 @@
+"""Programs that we compare ourselves with, and what we want to reach against them."""

@@ -1,0 +1,220 @@
+"""What workers do with planes larger than the memory, one block at a time; blocks agree because the plan is one.
+
+Survey (how sharp, and how it looks from afar) -> plan -> fused blocks -> smaller copies. Every step reads from and
+writes to files that all workers share; what comes back is a few numbers.
+"""
+
+import functools
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.batch.planes.ome_zarr_files import ZarrResult, require_zarr
+from allfocus.batch.planes.plain_files import pack, unpack
+from allfocus.batch.planes.reading import PlaneSource, PlaneStack
+from allfocus.fusion.frame_source import decision_scale
+from allfocus.fusion.inference import choose_device
+from allfocus.fusion.learned import Plan, fuse_area, plan_fusion, plan_levels
+from allfocus.fusion.windows import BLOCK, block_sharpness
+from allfocus.images.spool import reduce_frame
+from allfocus.images.writing import replace_file, to_integers
+
+SURVEY_SIDE = 2048
+"""Pixels a side of the blocks in which planes are surveyed."""
+
+Block = tuple[int, int, int, int]
+"""First row, behind the last row, first column, behind the last column."""
+
+
+@dataclass(frozen=True)
+class PlaneJob:
+    """What every task of one job shares."""
+
+    planes: PlaneStack
+    folder: str
+    """Where the tasks leave what the others need."""
+    result: ZarrResult
+    prefer: str | None = None
+    device: str = "auto"
+    run: str = ""
+    """Tells one run from another: a worker may outlive several, and what it holds of the planes may have changed."""
+
+
+def context_factor(planes: PlaneStack) -> int:
+    """By how much a plane is reduced, beyond the scale of decision, for the network to see all planes as a whole."""
+    finest, _ = plan_levels(planes.size, planes.count)
+    return int(2**finest)
+
+
+def survey_side(planes: PlaneStack) -> int:
+    """Side of a block of the survey: so large that it is whole blocks of sharpness and whole pixels of the context."""
+    return max(SURVEY_SIDE, decision_scale(*planes.size) * context_factor(planes))
+
+
+def cut_blocks(size: tuple[int, int], side: int) -> list[Block]:
+    """Squares that cover a plane, row by row.
+
+    Example:
+        >>> cut_blocks((5, 8), 6)
+        [(0, 5, 0, 6), (0, 5, 6, 8)]
+    """
+    height, width = size
+    return [
+        (top, min(top + side, height), left, min(left + side, width))
+        for top in range(0, height, side)
+        for left in range(0, width, side)
+    ]
+
+
+def survey_block(job: PlaneJob, block: Block) -> int:
+    """Measures the sharpness of every plane in a block and reduces it; both go into a file. Returns the peak memory."""
+    source = _source(job.planes, job.run)
+    scale, factor = decision_scale(*job.planes.size), context_factor(job.planes)
+    sharpness, reduced = [], []
+    margin = BLOCK * scale  # one more block all around, because the measure looks a few pixels beyond
+    grown, cells = _grow(block, margin, job.planes.size, scale)
+    for index in range(len(source)):
+        part = reduce_frame(source.read(index, _area(grown)), scale)
+        sharpness.append(block_sharpness(np.ascontiguousarray(part))[cells])
+        own = part[_inside(block, grown, scale)]
+        for _ in range(factor.bit_length() - 1):
+            own = reduce_frame(np.ascontiguousarray(own), 2)
+        reduced.append(own)
+    path = _survey_path(job, block)
+    temporary = path.with_suffix(".part.npz")
+    np.savez(temporary, sharpness=np.stack(sharpness), reduced=np.stack(reduced))
+    temporary.replace(path)
+    return peak_memory()
+
+
+def _grow(block: Block, margin: int, size: tuple[int, int], scale: int) -> tuple[Block, tuple[slice, slice]]:
+    """The block with a margin as far as the plane goes, and which cells of sharpness are then its own."""
+    grown, cells = [], []
+    for first, last, length in ((block[0], block[1], size[0]), (block[2], block[3], size[1])):
+        start = max(0, first - margin)
+        grown += [start, min(length, last + margin)]
+        skipped = (first - start) // (BLOCK * scale)
+        cells.append(slice(skipped, skipped - (-(last - first) // (BLOCK * scale))))
+    return (grown[0], grown[1], grown[2], grown[3]), (cells[0], cells[1])
+
+
+def _inside(block: Block, grown: Block, scale: int) -> tuple[slice, slice]:
+    top, left = (block[0] - grown[0]) // scale, (block[2] - grown[2]) // scale
+    return (
+        slice(top, top - (-(block[1] - block[0]) // scale)),
+        slice(left, left - (-(block[3] - block[2]) // scale)),
+    )
+
+
+def make_plan(job: PlaneJob) -> int:
+    """Plans the fusion from the survey, and leaves the plan in a file. Returns the peak memory."""
+    source = _surveyed_source(job)
+    plan = plan_fusion(source, prefer=job.prefer, device=choose_device(job.device))
+    replace_file(_plan_path(job.folder), pack(plan), overwrite=True)
+    return peak_memory()
+
+
+def _surveyed_source(job: PlaneJob) -> PlaneSource:
+    """The planes with what the survey found, put together; without it where a plane is small enough to need none."""
+    blocks = cut_blocks(job.planes.size, survey_side(job.planes))
+    if not all(_survey_path(job, block).exists() for block in blocks):
+        return PlaneSource(job.planes)
+    scale, factor = decision_scale(*job.planes.size), context_factor(job.planes)
+    height, width = job.planes.size
+    cell, pixel = BLOCK * scale, factor * scale
+    count = job.planes.count
+    sharpness = np.empty((count, -(-height // cell), -(-width // cell)), np.float32)
+    reduced = np.empty((count, -(-height // pixel), -(-width // pixel), *job.planes.shape[2:]), np.float32)
+    for block in blocks:
+        with np.load(_survey_path(job, block)) as found:
+            for whole, step, name in ((sharpness, cell, "sharpness"), (reduced, pixel, "reduced")):
+                part = found[name]
+                top, left = block[0] // step, block[2] // step
+                whole[:, top : top + part.shape[1], left : left + part.shape[2]] = part
+    return PlaneSource(job.planes, sharpness=sharpness, reduced=(list(reduced), factor))
+
+
+def fuse_block(job: PlaneJob, block: Block) -> int:
+    """Fuses a block and writes it into the result. Returns the peak memory."""
+    path = _plan_path(job.folder)
+    plan = _read_plan(path, path.stat().st_mtime_ns)
+    maps = fuse_area(plan, _source(job.planes, job.run), _area(block), device=choose_device(job.device))
+    pixels = np.clip(maps.image, 0, 1)
+    samples = pixels if job.planes.dtype == "float32" else to_integers(pixels, 8 * np.dtype(job.planes.dtype).itemsize)
+    _write(job.result, 0, block, samples)
+    return peak_memory()
+
+
+def shrink_block(job: PlaneJob, level: int, block: Block) -> int:
+    """Writes a block of a smaller copy, from the next larger one. Returns the peak memory."""
+    array = require_zarr().open_group(job.result.path, mode="r")[str(level - 1)]
+    axes = job.result.axes
+    height, width = (array.shape[axes.index(axis)] for axis in "yx")
+    rows = slice(2 * block[0], min(2 * block[1], height))
+    columns = slice(2 * block[2], min(2 * block[3], width))
+    larger = _plane_of(np.asarray(array[job.result.slices(rows, columns)]), axes)
+    smaller = reduce_frame(np.ascontiguousarray(larger, np.float32), 2)
+    samples = smaller if larger.dtype.kind == "f" else np.rint(smaller)
+    _write(job.result, level, block, samples.reshape(*samples.shape[:2], *larger.shape[2:]).astype(larger.dtype))
+    return peak_memory()
+
+
+def _plane_of(samples: NDArray[Any], axes: tuple[str, ...]) -> NDArray[Any]:
+    """(H, W) or (H, W, 3) of what an array of the result holds."""
+    moved = np.moveaxis(samples, [axes.index("y"), axes.index("x")], [0, 1])
+    moved = moved.reshape(*moved.shape[:2], -1)
+    return moved if moved.shape[2] == 3 else moved[..., 0]
+
+
+def _write(result: ZarrResult, level: int, block: Block, samples: NDArray[Any]) -> None:
+    array = require_zarr().open_group(result.path, mode="r+")[str(level)]
+    if samples.ndim == 2:
+        samples = samples[..., None]
+    present = [axis for axis in result.axes if axis in "cyx"]
+    order = [{"y": 0, "x": 1, "c": 2}[axis] for axis in present]
+    if "c" not in present:
+        samples = samples[..., 0]
+    samples = samples.transpose(order)
+    if "t" in result.axes:
+        samples = np.expand_dims(samples, result.axes.index("t"))
+    rows, columns = _area(block)
+    array[result.slices(rows, columns)] = samples
+
+
+def _area(block: Block) -> tuple[slice, slice]:
+    return slice(block[0], block[1]), slice(block[2], block[3])
+
+
+def _survey_path(job: PlaneJob, block: Block) -> Path:
+    return Path(job.folder, "survey", f"{block[0]}_{block[2]}.npz")
+
+
+@functools.lru_cache(maxsize=1)
+def _source(planes: PlaneStack, run: str) -> PlaneSource:
+    """The planes, kept between the blocks of a run for the tiles it holds."""
+    del run  # part of the key
+    return PlaneSource(planes)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_plan(path: Path, changed: int) -> Plan:
+    del changed  # part of the key: another run may leave another plan there
+    return unpack(path.read_bytes(), Plan, path=path)
+
+
+def _plan_path(folder: str) -> Path:
+    return Path(folder, "plan.npz")
+
+
+def peak_memory() -> int:
+    """The most memory that this process has used, in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

@@ -1,0 +1,117 @@
+"""The options of a fusion on the command line, made from ``FuseOptions`` and ``FuseOutputs``."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from allfocus.stack.options import (
+    KINDS,
+    About,
+    FuseOptions,
+    describe_outputs,
+    offered,
+    option_flags,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DEFAULTS = {own.name: own.default for own in fields(FuseOptions)}
+
+
+def fusion_options(front_end: str) -> Callable[[Function], Function]:
+    """Adds every option of ``FuseOptions`` that a front end offers to a command."""
+
+    def add(command: Function) -> Function:
+        for name, about in reversed(offered(front_end).items()):
+            command = _option(name, about, DEFAULTS[name])(command)
+        return command
+
+    return add
+
+
+def output_options(command: Function) -> Function:
+    """Adds an option for every output of ``FuseOutputs`` to a command."""
+    for name, about in reversed(describe_outputs().items()):
+        kind: Any = {"is_flag": True} if name == "overwrite" else {"type": click.Path(path_type=Path)}
+        command = click.option(option_flags(name)[0], name, help=f"{about.help}.", **kind)(command)
+    return command
+
+
+def map_options(command: Function) -> Function:
+    """Adds a switch for every map that each stack of many can have, such as ``--depth-maps``, to a command."""
+    for kind, name in reversed(KINDS.items()):
+        words = describe_outputs()[name].help
+        ending = "html" if kind == "report" else "png"
+        help_text = f"{words} (NAME_{kind}.{ending} of each stack)."
+        command = click.option(map_flag(kind), f"{kind}_maps", is_flag=True, help=help_text)(command)
+    return command
+
+
+def map_flag(kind: str) -> str:
+    """The switch for maps of a kind.
+
+    Example:
+        >>> map_flag("depth"), map_flag("report")
+        ('--depth-maps', '--reports')
+    """
+    return "--reports" if kind == "report" else f"--{kind}-maps"
+
+
+def take_kinds(values: dict[str, Any]) -> tuple[str, ...]:
+    """The kinds of maps that were asked for, taken out of the values of a command."""
+    return tuple(kind for kind in KINDS if values.pop(f"{kind}_maps"))
+
+
+def take_options(values: dict[str, Any]) -> FuseOptions:
+    """The options of a fusion, taken out of the values of a command."""
+    return FuseOptions(**{name: values.pop(name) for name in list(values) if name in DEFAULTS})
+
+
+def _option(name: str, about: About, default: Any) -> Callable[[Function], Function]:
+    on, off = option_flags(name)
+    settings: dict[str, Any] = {"help": f"{about.help}.", "default": default}
+    if off:
+        settings["show_default"] = default is not None
+        return click.option(f"{on}/{off}", name, **settings)
+    if isinstance(default, bool):
+        return click.option(on, name, is_flag=True, **settings)
+    settings["show_default"] = default is not None
+    if about.choices:
+        settings |= {"type": click.Choice([str(choice) for choice in about.choices]), "callback": _choose(about)}
+        settings["default"] = None if default is None else str(default)
+    elif isinstance(default, int):
+        settings["type"] = click.IntRange(*about.limits)
+    else:
+        settings |= {"callback": PARSERS.get(name), "metavar": about.metavar}
+    return click.option(on, name, **settings)
+
+
+def _choose(about: About) -> Callable[[click.Context, click.Parameter, str | None], object]:
+    """Turns the text of a choice into its value."""
+    by_text = {str(choice): choice for choice in about.choices}
+    return lambda context, parameter, value: None if value is None else by_text[value]
+
+
+def _read_slabs(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """Two numbers from ``SIZE,OVERLAP``; what they may be depends on the stack and is checked with it."""
+    if value is None:
+        return None
+    size, _, overlap = value.partition(",")
+    if not (size.strip().isdecimal() and overlap.strip().isdecimal()):
+        raise click.BadParameter(f"{value!r} is not SIZE,OVERLAP, for example 10,3")
+    return int(size), int(overlap)
+
+
+def _read_compression(context: click.Context, parameter: click.Parameter, value: str | None) -> str | int | None:
+    """A level as a number; which names and levels there are depends on the format and is checked with it."""
+    return int(value) if value is not None and value.isdecimal() else value
+
+
+PARSERS: Mapping[str, Callable[[click.Context, click.Parameter, str | None], object]] = {
+    "slabs": _read_slabs,
+    "compression": _read_compression,
+}
+"""How texts become values that are neither texts nor numbers."""

@@ -1,0 +1,79 @@
+"""Which files are the frames of a stack, and in which order: files, folders and patterns -> files."""
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from allfocus.errors import InputError
+
+Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
+
+RAW_SUFFIXES = frozenset(
+    {".dng", ".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".rw2", ".orf", ".pef", ".srw", ".x3f"}
+)
+PLAIN_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
+"""Endings of pictures that every installation reads."""
+SUFFIXES = RAW_SUFFIXES | {*PLAIN_SUFFIXES, ".heic", ".heif"}
+"""Endings that make a file of a folder a frame. Files named one by one may have any ending."""
+
+
+def list_files(paths: Paths) -> list[Path]:
+    """The files that paths, folders and patterns stand for, in the order of the stack.
+
+    Files named one by one keep their order; those of a folder or pattern come in natural order of their names.
+
+    Raises:
+        InputError: a folder holds no picture, or a pattern matches no file.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[Path] = []
+    for path in map(Path, given):
+        if os.path.isdir(path):
+            found.extend(_pictures_of_folder(path))
+        elif glob.has_magic(str(path)) and not os.path.lexists(path):
+            found.extend(_matches_of_pattern(path))
+        else:
+            found.append(path)
+    return found
+
+
+def natural_order(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
+    """A key that sorts names as people count: numbers by value, the rest by letter without regard to case.
+
+    Example:
+        >>> sorted(["a10", "a9", "B1", "a9b"], key=natural_order)
+        ['a9', 'a9b', 'a10', 'B1']
+    """
+    parts = re.split(r"([0-9]+)", name.casefold())
+    # Numbers by their length and then by their digits: Python makes no numbers of thousands of digits.
+    numbers = ((part.isdecimal(), part.lstrip("0") if part.isdecimal() else part) for part in parts if part)
+    key = tuple((0, len(part), part) if is_number else (1, 0, part) for is_number, part in numbers)
+    return key, name  # the name itself decides between "a1" and "a01"
+
+
+def _pictures_of_folder(folder: Path) -> list[Path]:
+    try:
+        # Everything that is no folder: a broken link or a pipe is an error when it is read, and not left out unsaid.
+        names = [entry.name for entry in os.scandir(folder) if not _is_folder(entry) and not entry.name.startswith(".")]
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from error
+    pictures = [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
+    if not pictures:
+        raise InputError(f"{folder}: no pictures in this folder ({', '.join(sorted(SUFFIXES - RAW_SUFFIXES))}, RAW)")
+    return sorted(pictures, key=lambda path: natural_order(path.name))
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _matches_of_pattern(pattern: Path) -> list[Path]:
+    found = [path for path in map(Path, glob.glob(str(pattern))) if not os.path.isdir(path)]
+    if not found:
+        raise InputError(f"{pattern}: no file matches this pattern; check the name")
+    return sorted(found, key=lambda path: (natural_order(str(path.parent)), natural_order(path.name)))

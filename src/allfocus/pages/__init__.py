@@ -1,0 +1,1 @@
+"""Pages that stand alone: what reports, contact sheets and tables share."""

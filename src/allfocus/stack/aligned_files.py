@@ -1,0 +1,201 @@
+"""Only the registration of a stack: files -> files on one grid, with their transforms."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.errors import InputError
+from allfocus.files.placing import StagedFiles, made_folder
+from allfocus.files.protection import InputFiles
+from allfocus.fusion.windows import Area
+from allfocus.images.limits import MAX_PIXELS
+from allfocus.images.reading import StackReader, open_stack
+from allfocus.images.writing import ENCODERS, check_output, encode_image
+from allfocus.progress import StepProgress
+from allfocus.stack.frames import common_window, estimate_frames, find_readable, place_frame
+from allfocus.stack.notes import RunNotes
+from allfocus.stack.options import AnyPath, Paths
+
+TRANSFORMS_NAME = "transforms.json"
+
+
+@dataclass(frozen=True)
+class AlignedFiles:
+    """What aligning a stack of files gave."""
+
+    folder: Path
+    """Where the aligned frames and ``transforms.json`` lie."""
+    alignment: StackAlignment
+    """How the frames lay to each other."""
+    files: tuple[Path, ...]
+    """The aligned frames, in order; those that do not belong are not among them."""
+    description: Mapping[str, object]
+    """What ``transforms.json`` holds."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Names of the frames that could not be read, with the reason."""
+
+
+def align_files(
+    paths: Paths,
+    folder: AnyPath,
+    *,
+    model: str = "auto",
+    reference: int | None = None,
+    match_brightness: bool = True,
+    crop: bool = True,
+    skip_bad: bool = False,
+    overwrite: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    progress: StepProgress | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> AlignedFiles:
+    """The frames of a stack of files on one grid, which are written into a folder with their transforms.
+
+    Each frame keeps its name, bit depth, colour profile and EXIF. Frames that are measured to be registered already
+    are written unchanged. A run that fails leaves nothing and replaces nothing.
+
+    Args:
+        paths: The frames: files, a folder, a pattern, or one multi-page TIFF.
+        folder: Where to; made if need be.
+        model: The motion model fitted to each frame: "auto", "translation", "similarity", "affine" or "homography".
+        reference: The frame that stays as it is, from 0; the middle one by default.
+        match_brightness: Even out brightness and white balance.
+        crop: Cut the frames to the area that they have in common.
+        skip_bad: Leave out frames that cannot be read or do not belong, instead of stopping.
+        overwrite: Replace files that exist. A frame of the stack is never replaced.
+        max_pixels: Refuse frames with more pixels than this.
+        progress: Called after each piece of work with the step, how much of it is done, and how much there is.
+        notice: Called with a sentence about each thing that was found.
+
+    Raises:
+        InputError: the frames cannot be used, or one does not belong.
+        OutputError: a file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> import allfocus
+        >>> scene = allfocus.render_scene("slope", frames=2, size=(96, 128))
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     paths = [allfocus.write_image(f, f"{place}/{n}.png") for n, f in enumerate(scene.frames)]
+        ...     [path.name for path in align_files(paths, f"{place}/aligned").files]
+        ['0.png', '1.png']
+    """
+    notes, target = RunNotes(progress, notice), Path(folder)
+    reader = _open_frames(paths, notes, max_pixels=max_pixels, skip_bad=skip_bad)
+    targets = _output_paths(reader, target)
+    with made_folder(target), StagedFiles(overwrite=overwrite, inputs=reader.files) as files:
+        _check_targets(targets, reader, target, overwrite=overwrite)
+        alignment = estimate_frames(
+            reader,
+            range(reader.count),
+            notes,
+            model=model,
+            reference=reference,
+            match_brightness=match_brightness,
+        )
+        _require_usable(alignment, reader, skip_bad=skip_bad)
+        area = common_window(alignment, crop=crop)
+        for done, index in enumerate(alignment.kept, start=1):
+            _add_aligned(reader, alignment, index, targets[index], files, area)
+            notes.tell("writing", done, len(alignment.kept))
+        content = _describe(alignment, reader, targets, crop=crop, left_out=notes.left_out)
+        files.add(target / TRANSFORMS_NAME, (json.dumps(content, indent=2) + "\n").encode())
+        reader.require_unchanged()
+    for sentence in alignment.warnings:
+        notes.say(sentence)
+    written = tuple(targets[index] for index in alignment.kept)
+    return AlignedFiles(target, alignment, written, content, notes.left_out)
+
+
+def _open_frames(paths: Paths, notes: RunNotes, *, max_pixels: int, skip_bad: bool) -> StackReader:
+    """The frames, checked; those that cannot be read are left out if they may be."""
+    if not skip_bad:
+        return open_stack(paths, max_pixels=max_pixels)
+    reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=notes.leave_out)
+    whole = find_readable(reader, notes)
+    return StackReader([reader.frames[index] for index in whole], max_pixels=max_pixels, files=reader.files)
+
+
+def _output_paths(reader: StackReader, folder: Path) -> list[Path]:
+    """Where each aligned frame goes: its own name, with the page for a multi-page file; PNG where it cannot be kept."""
+    paths = []
+    several = len({source.path for source in reader.frames}) < reader.count
+    for source in reader.frames:
+        ending = source.path.suffix if source.path.suffix.lower() in ENCODERS else ".png"
+        page = f"_{source.page + 1:03d}" if several else ""
+        paths.append(folder / f"{source.path.stem}{page}{ending}")
+    return paths
+
+
+def _check_targets(targets: Sequence[Path], reader: StackReader, folder: Path, *, overwrite: bool) -> None:
+    """Raise an error when a frame could not be written into the folder or would replace its source."""
+    if len(set(targets)) < len(targets):
+        twice = next(path for path in targets if targets.count(path) > 1)
+        raise InputError(f"two frames are called {twice.name}; rename one of them")
+    InputFiles(reader.files).refuse([*targets, folder / TRANSFORMS_NAME])
+    for target in targets:
+        check_output(target, overwrite=overwrite)
+    check_output(folder / TRANSFORMS_NAME, overwrite=overwrite, picture=False)
+
+
+def _require_usable(alignment: StackAlignment, reader: StackReader, *, skip_bad: bool) -> None:
+    """Raise an InputError that names the files that do not belong, unless they may be left out and two remain."""
+    if alignment.outliers and not skip_bad:
+        raise InputError(
+            "; ".join(alignment.warnings),
+            where=", ".join(reader.names[index] for index in alignment.outliers),
+            hint="{skip_bad=on} to leave such frames out",
+            code="stranger-frame",
+        )
+    if len(alignment.kept) < 2:
+        raise InputError(
+            "no two frames show the same scene; check that they belong to one stack", code="too-few-frames"
+        )
+
+
+def _add_aligned(
+    reader: StackReader,
+    alignment: StackAlignment,
+    index: int,
+    target: Path,
+    files: StagedFiles,
+    area: Area | None,
+) -> None:
+    """Write one frame as it lies on the grid; transparent where it does not reach, unless that was cut off."""
+    image = reader.read(index)
+    placed = place_frame(image, alignment, index).cut(area)
+    alpha = placed.alpha
+    if placed.inside is not None and (alpha is not None or area is None):
+        alpha = np.asarray(placed.inside if alpha is None else placed.inside * alpha, np.float32)
+    aligned = replace(
+        image,
+        pixels=reader.value_range.from_unit(placed.pixels.copy()),
+        alpha=None if alpha is None else alpha.copy(),
+        path=target,
+        page=None,
+    )
+    files.add(target, encode_image(aligned, target))
+
+
+def _describe(
+    alignment: StackAlignment,
+    reader: StackReader,
+    targets: Sequence[Path],
+    *,
+    crop: bool,
+    left_out: Mapping[str, str],
+) -> dict[str, object]:
+    """What transforms.json holds: the alignment, which file is which, and which could not be read, with the reason."""
+    frames = [
+        {
+            "source": source.path.name,
+            "page": source.page,
+            "file": target.name if index in alignment.kept else None,
+        }
+        for index, (source, target) in enumerate(zip(reader.frames, targets, strict=True))
+    ]
+    return {**alignment.to_json(), "cropped": crop, "frames": frames, "left_out": dict(left_out)}

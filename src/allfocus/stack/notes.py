@@ -1,0 +1,61 @@
+"""What happens beside the pixels of a run: progress, notices, times, and frames that are left out."""
+
+import time
+from collections.abc import Callable
+
+from allfocus.errors import AllfocusError
+from allfocus.progress import StepProgress
+
+
+class Notice(str):
+    """A sentence for the user, about something that was found or changed.
+
+    Example:
+        >>> Notice("detail is lost", see="check_map").see
+        'check_map'
+    """
+
+    see: str
+    """The output (a field of ``FuseOutputs``) that shows more; empty where there is none."""
+
+    def __new__(cls, text: str, *, see: str = "") -> "Notice":
+        """A sentence, and the output that shows more."""
+        made = super().__new__(cls, text)
+        made.see = see
+        return made
+
+
+class RunNotes:
+    """Progress, notices, times and left-out frames of one run; tells them as they happen, and keeps them."""
+
+    def __init__(self, progress: StepProgress | None = None, notice: Callable[[str], None] | None = None) -> None:
+        self.tell: StepProgress = progress or (lambda step, done, count: None)
+        self._notice = notice
+        self.notices: list[str] = []
+        """Each sentence once, in order."""
+        self.left_out: dict[str, str] = {}
+        """Names of frames, with the reason."""
+        self.seconds: dict[str, float] = {}
+        """Time of each step."""
+        self._began = time.perf_counter()
+
+    def say(self, sentence: str, *, see: str = "") -> None:
+        """Notes a sentence for the user, and tells it if it is new."""
+        if sentence not in self.notices:
+            self.notices.append(sentence)
+            if self._notice is not None:
+                self._notice(Notice(sentence, see=see))
+
+    def leave_out(self, name: str, reason: Exception | str) -> None:
+        """Notes that a frame is left out."""
+        if isinstance(reason, AllfocusError):
+            # How to leave such frames out is no news where they are.
+            reason = f"{reason.where}: {reason.message}" if reason.where else reason.message
+        self.left_out[name] = str(reason)
+        self.say(f"left out {name}: {reason}")
+
+    def end_step(self, step: str) -> None:
+        """Notes the time since the step before as that of this one."""
+        now = time.perf_counter()
+        self.seconds[step] = round(now - self._began, 3)
+        self._began = now

@@ -1,0 +1,347 @@
+"""What the fusion of a stack of files can be told: the only home of its options and outputs.
+
+Command line, batch, studio (its HTTP body and its page), report, ``fuse_files`` and the command to copy are made from
+the two classes below. A new option is one field with its help text; ``tests/contracts/test_options.py`` sees to it that
+every front end has it. Nothing heavy is imported here, because ``allfocus --help`` shows all of it.
+"""
+
+import difflib
+import os
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from allfocus.errors import InputError
+from allfocus.images.limits import MAX_PIXELS
+
+AnyPath = str | os.PathLike[str]
+Paths = Sequence[AnyPath] | AnyPath
+Compression = str | int | None
+"""Of TIFF a name, of PNG a level, None for what is usual."""
+
+FUSE, BATCH, STUDIO = "fuse", "batch", "studio"
+"""The front ends that offer options."""
+
+CHOSEN_ON_SAVING = "chosen when a result is saved"
+SERVERS_OWN = "a setting of the server, not of its clients"
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class About:
+    """What front ends show of an option besides its name, type and value by default."""
+
+    help: str
+    """A sentence for people, without a full stop; the same on the command line, in the studio and in the docs."""
+    title: str = ""
+    """A few words, as the studio labels it."""
+    flags: str = ""
+    """On the command line, ``--on/--off`` for what can be switched; made from the name when empty."""
+    choices: Mapping[Any, str] = field(default_factory=dict)
+    """Each value that it can have, with what that means; empty for any."""
+    limits: tuple[int | None, int | None] = (None, None)
+    """The least and the most that a number can be."""
+    metavar: str | None = None
+    """How the command line shows a value that is made of several."""
+    ability: str = ""
+    """What the method must be able to do (a field of ``fusion.methods.Abilities``); empty for options of all."""
+    rare: bool = False
+    """Whether the studio shows it behind "More options"."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Front ends that do not offer it, with the reason."""
+
+
+def _option(default: Value, help: str, **about: Any) -> Value:
+    """A field with this default; typed as its value, as ``dataclasses.field`` is."""
+    value: Value = field(default=default, metadata={"about": About(help, **about)})
+    return value
+
+
+@dataclass(frozen=True)
+class FuseOptions:
+    """How a stack is fused. It names no files, so the same options serve any number of stacks.
+
+    Raises:
+        InputError: a value is none of its choices, or beyond its limits.
+
+    Example:
+        >>> FuseOptions(method="dsift", align=False).quality
+        95
+    """
+
+    method: str = _option(
+        "ips", "How to fuse: a name that `allfocus methods` lists, or the .onnx file of a network of your own",
+        title="Method",
+    )  # fmt: skip
+    align: bool = _option(
+        True, "Bring the frames onto one grid: even out shifts, turns and the change of size from focusing",
+        title="Align the frames", flags="--align/--no-align",
+    )  # fmt: skip
+    crop: bool = _option(
+        True, "Crop aligned frames to the area that all of them show, or keep the size of the reference frame",
+        title="Crop to the common area", rare=True, flags="--crop/--keep-size",
+    )  # fmt: skip
+    prefer: str | None = _option(
+        None, "Which end of the stack wins where frames conflict; the first frame counts as nearest",
+        title="In doubt, prefer", ability="prefers",
+        choices={"near": "the first frames: whole hairs and feelers", "far": "the last frames: calm backgrounds"},
+    )  # fmt: skip
+    skip_bad: bool = _option(
+        False, "Leave out frames that are damaged or do not belong, and name them, instead of stopping",
+        title="Leave out bad frames", flags="--skip-bad",
+    )  # fmt: skip
+    linear_light: bool | None = _option(
+        None, "Blend in linear light; by default when the frames tell their transfer curve",
+        title="Blend in linear light", rare=True, flags="--linear-light/--no-linear-light", ability="linear_light",
+    )  # fmt: skip
+    unveil: bool = _option(
+        True, "Remove the haze that blurred foreground lays over what is behind it",
+        title="Remove foreground haze", rare=True, flags="--unveil/--no-unveil", ability="unveils",
+    )  # fmt: skip
+    slabs: tuple[int, int] | None = _option(
+        None, "Also fuse every SIZE neighbouring frames by themselves, for retouching; slabs share OVERLAP frames",
+        title="Slabs", flags="--slab", metavar="SIZE,OVERLAP",
+        absent={
+            BATCH: "the names of slabs depend on which frames can be read",
+            STUDIO: "there frames themselves are the sources of the brush",
+        },
+    )  # fmt: skip
+    bit_depth: int | None = _option(
+        None, "Bits per channel of the result; by default as the frames",
+        title="Bits per channel", absent={STUDIO: CHOSEN_ON_SAVING},
+        choices={8: "PNG, TIFF, JPEG, WebP", 16: "PNG, TIFF", 32: "TIFF, floating point"},
+    )  # fmt: skip
+    quality: int = _option(95, "JPEG/WebP quality", title="Quality", limits=(1, 100), absent={STUDIO: CHOSEN_ON_SAVING})
+    compression: Compression = _option(
+        None, "TIFF compression (none, lzw, deflate or zstd) or PNG compression level (0 to 9)",
+        title="Compression", metavar="NAME", absent={STUDIO: CHOSEN_ON_SAVING},
+    )  # fmt: skip
+    max_pixels: int = _option(
+        MAX_PIXELS,
+        "Refuse frames with more pixels than this",
+        title="Most pixels",
+        limits=(1, None),
+        absent={STUDIO: SERVERS_OWN},
+    )
+    device: str = _option(
+        "auto", "Where a network runs", title="Device", absent={STUDIO: SERVERS_OWN},
+        choices={"auto": "a GPU where there is one", "cpu": "the processor", "cuda": "an NVIDIA GPU"},
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, about in describe_options().items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            least, most = about.limits
+            if about.choices and value not in about.choices:
+                raise InputError(
+                    f"{name} = {value!r}; it is one of {', '.join(map(str, about.choices))}", code="bad-option"
+                )
+            if least is most is None:
+                continue
+            # Asked for what is right, so that "not a number" is refused too.
+            if not (
+                isinstance(value, int | float) and (least is None or value >= least) and (most is None or value <= most)
+            ):
+                raise InputError(f"{name} is {least} to {most}; found {value}", code="bad-option")
+
+    def settings(self) -> dict[str, object]:
+        """Every option with its value."""
+        return {own.name: getattr(self, own.name) for own in fields(self)}
+
+
+def _file(help: str, **about: Any) -> AnyPath | None:
+    return _option(None, help, **about)
+
+
+@dataclass(frozen=True)
+class FuseOutputs:
+    """Where the files of one fusion go.
+
+    Example:
+        >>> FuseOutputs("out.tif", depth_map="depth.png").maps()
+        {'depth_map': PosixPath('depth.png'), 'depth_preview': PosixPath('depth_preview.png')}
+    """
+
+    picture: AnyPath
+    """The fused picture; its ending gives the format."""
+    depth_map: AnyPath | None = _file(
+        "Also write the depth as 16-bit grey, the first frame black, and a preview in colours beside it"
+    )
+    confidence_map: AnyPath | None = _file("Also write how sure the depth is, as grey: a guess is black")
+    check_map: AnyPath | None = _file(
+        "Also write the result in grey with a warm colour where detail of some frame is lost"
+    )
+    veil_map: AnyPath | None = _file("Also write how opaque the haze was that was removed, as grey: none is black")
+    decision_map: AnyPath | None = _file(
+        "Also write which frame each pixel came from, as grey: the first black, the last white"
+    )
+    report: AnyPath | None = _file("Also write a page (.html) about frames, alignment, decisions, depth and times")
+    overwrite: bool = _option(False, "Replace output files that exist", flags="--overwrite")
+
+    def maps(self) -> dict[str, Path]:
+        """Where maps and report go, by the name of their field; the preview of the depth lies beside it."""
+        found = {name: Path(path) for name in MAPS if (path := getattr(self, name)) is not None}
+        if "depth_map" in found:
+            found["depth_preview"] = preview_path(found["depth_map"])
+        return found
+
+    def settings(self) -> dict[str, object]:
+        """Every output but the picture, paths as text."""
+        values = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "picture"}
+        return {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
+
+    def without_folders(self) -> "FuseOutputs":
+        """The same by their names alone, for people who do not know where they lie."""
+        files: dict[str, Any] = {name: Path(path).name for name in MAPS if (path := getattr(self, name)) is not None}
+        return replace(self, picture=Path(self.picture).name, **files)
+
+    @classmethod
+    def beside(cls, picture: Path, name: str, kinds: Collection[str], *, overwrite: bool = False) -> "FuseOutputs":
+        """The outputs of one stack of many: maps lie beside the picture as ``NAME_depth.png``.
+
+        Args:
+            picture: The fused picture.
+            name: Of the stack.
+            kinds: Out of :data:`KINDS`.
+            overwrite: Replace files that exist.
+
+        Raises:
+            InputError: there is no such kind.
+        """
+        unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown:
+            raise InputError(f"there are no {unknown[0]} maps; there are {', '.join(KINDS)}", code="bad-option")
+        files = {KINDS[kind]: picture.with_name(f"{name}_{kind}{ENDINGS.get(kind, '.png')}") for kind in kinds}
+        return cls(picture, overwrite=overwrite, **files)
+
+
+MAPS = tuple(own.name for own in fields(FuseOutputs) if own.name not in ("picture", "overwrite"))
+"""The names of the files that can be written besides the picture."""
+KINDS = {name.removesuffix("_map"): name for name in MAPS}
+"""Short names of those, as a batch has them: "depth" for depth_map."""
+ENDINGS = {"report": ".html"}
+"""Of files that are no pictures."""
+
+
+@cache
+def describe_options() -> dict[str, About]:
+    """What there is to show of each option of :class:`FuseOptions`, in order."""
+    return {own.name: own.metadata["about"] for own in fields(FuseOptions)}
+
+
+@cache
+def describe_outputs() -> dict[str, About]:
+    """What there is to show of each output of :class:`FuseOutputs` but the picture, in order."""
+    return {own.name: own.metadata["about"] for own in fields(FuseOutputs) if "about" in own.metadata}
+
+
+def _document(kind: type, described: Mapping[str, About]) -> None:
+    """Adds what each field is for to the docstring of its class, so that ``help`` shows it."""
+    lines = (f"    {name}: {about.help}." for name, about in described.items())
+    kind.__doc__ = "\n".join([(kind.__doc__ or "").rstrip(), "", "Fields:", *lines, ""])
+
+
+_document(FuseOptions, describe_options())
+_document(FuseOutputs, describe_outputs())
+
+
+def offered(front_end: str) -> dict[str, About]:
+    """The options that a front end offers.
+
+    Example:
+        >>> "device" in offered(FUSE), "device" in offered(STUDIO)
+        (True, False)
+    """
+    return {name: about for name, about in describe_options().items() if front_end not in about.absent}
+
+
+def gather(options: FuseOptions | None, output: AnyPath | FuseOutputs, values: Mapping[str, Any]) -> tuple[
+    FuseOptions, FuseOutputs
+]:  # fmt: skip
+    """Options and outputs with single values changed, as ``fuse_files`` takes them.
+
+    Raises:
+        TypeError: there is no option or output of that name; the message names the nearest.
+    """
+    chosen = options or FuseOptions()
+    outputs = output if isinstance(output, FuseOutputs) else FuseOutputs(output)
+    known = [*describe_options(), *describe_outputs()]
+    for name in values:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            raise TypeError(f"there is no option {name!r}; did you mean {nearest!r}?")
+    return (
+        replace(chosen, **{name: value for name, value in values.items() if name in describe_options()}),
+        replace(outputs, **{name: value for name, value in values.items() if name in describe_outputs()}),
+    )
+
+
+def preview_path(depth_map: Path) -> Path:
+    """Where the coloured preview of a depth map goes.
+
+    Example:
+        >>> preview_path(Path("depth.png")).name
+        'depth_preview.png'
+    """
+    return depth_map.with_stem(f"{depth_map.stem}_preview")
+
+
+def option_flags(name: str) -> tuple[str, str]:
+    """How the command line switches an option on and off; off is empty where it cannot be.
+
+    Example:
+        >>> option_flags("crop"), option_flags("depth_map")
+        (('--crop', '--keep-size'), ('--depth-map', ''))
+    """
+    about = {**describe_options(), **describe_outputs()}.get(name)
+    flags = (about.flags if about else "") or "--" + name.replace("_", "-")
+    on, _, off = flags.partition("/")
+    return on, off
+
+
+def option_words(name: str, value: object) -> list[str]:
+    """The words that give an option this value on the command line.
+
+    Example:
+        >>> option_words("slabs", (8, 2)), option_words("crop", False)
+        (['--slab', '8,2'], ['--keep-size'])
+    """
+    on, off = option_flags(name)
+    if isinstance(value, bool):
+        return [on if value else off]
+    return [on, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+
+
+def command_line(paths: Paths, outputs: FuseOutputs, options: FuseOptions) -> str:
+    """The command line that does the same; options at their defaults are not said.
+
+    Example:
+        >>> command_line("shots", FuseOutputs("a b.tif"), FuseOptions(method="dsift", align=False, slabs=(8, 2)))
+        "allfocus fuse shots -o 'a b.tif' --method dsift --no-align --slab 8,2"
+    """
+    given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    # A name that begins with a dash would pass for an option.
+    frames = [os.path.join(".", path) if path.startswith("-") else path for path in given]
+    words = ["allfocus", "fuse", *frames, "-o", os.fspath(outputs.picture)]
+    standard = {**FuseOptions().settings(), **FuseOutputs("").settings()}
+    for name, value in {**options.settings(), **outputs.settings()}.items():
+        if value != standard[name]:
+            words += option_words(name, value)
+    return shlex.join(words)
+
+
+def command_words(name: str, state: str) -> str:
+    """How the command line says that an option is set; for the hints of errors.
+
+    Example:
+        >>> command_words("align", "off"), command_words("linear_light", "default"), command_words("overwrite", "on")
+        ('add --no-align', 'leave out --linear-light', 'add --overwrite')
+    """
+    on, off = option_flags(name)
+    return {"on": f"add {on}", "off": f"add {off or on}", "default": f"leave out {on}"}.get(state, f"set {on}")

@@ -1,0 +1,248 @@
+"""What fusing a stack of files will read and write, checked before the long work begins.
+
+The same plan serves the run and its rehearsal (``allfocus fuse --dry-run``), so both refuse the same things.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allfocus.errors import InputError
+from allfocus.files.protection import InputFiles, name_key
+from allfocus.fusion.methods import Method, require_method
+from allfocus.images.reading import StackReader, open_stack
+from allfocus.images.transfer import Curve, find_curve
+from allfocus.images.writing import check_output, require_name
+from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Some neighbouring frames of a stack that are also fused by themselves, for retouching."""
+
+    first: int
+    """Index of its first frame, from 0."""
+    last: int
+    """Index after its last frame."""
+    path: Path
+    """Where the result goes."""
+
+
+def cut_slabs(count: int, size: int, overlap: int) -> list[tuple[int, int]]:
+    """The first frame of each slab and the one after its last; each slab has ``size`` frames.
+
+    Neighbours share ``overlap`` frames; the last slab ends with the last frame and may share more.
+
+    Raises:
+        InputError: the size is below 2, the overlap is negative or not below the size, or a slab would hold the stack.
+
+    Example:
+        >>> cut_slabs(10, 4, 1)
+        [(0, 4), (3, 7), (6, 10)]
+    """
+    if size < 2:
+        raise InputError(f"a slab of {size} has nothing to fuse; give 2 frames or more", code="bad-option")
+    if not 0 <= overlap < size:
+        raise InputError(f"slabs of {size} frames cannot overlap by {overlap}; give 0 to {size - 1}", code="bad-option")
+    if size >= count:
+        raise InputError(
+            f"a slab of {size} holds all {count} frames",
+            hint=[f"give fewer than {count}", "{slabs=default}"],
+            code="bad-option",
+        )
+    starts = [*range(0, count - size, size - overlap), count - size]
+    return [(start, start + size) for start in starts]
+
+
+@dataclass(frozen=True, eq=False)
+class StackPlan:
+    """Frames that will be fused, and files that will be written."""
+
+    reader: StackReader
+    outputs: FuseOutputs
+    options: FuseOptions
+    method: Method
+
+    @property
+    def picture(self) -> Path:
+        """Where the fused picture goes."""
+        return Path(self.outputs.picture)
+
+    def slabs(self, count: int) -> list[Slab]:
+        """The slabs of a stack of so many frames.
+
+        Names count frames from 1: ``out_slab01_frames001-010.tif``.
+
+        Raises:
+            InputError: the stack cannot be cut like that.
+        """
+        if self.options.slabs is None:
+            return []
+        ranges = cut_slabs(count, *self.options.slabs)
+        digits, wide = max(2, len(str(len(ranges)))), max(3, len(str(count)))
+        return [
+            Slab(
+                first,
+                last,
+                self.picture.with_stem(
+                    f"{self.picture.stem}_slab{number:0{digits}}_frames{first + 1:0{wide}}-{last:0{wide}}"
+                ),
+            )
+            for number, (first, last) in enumerate(ranges, start=1)
+        ]
+
+    def files(self, count: int) -> list[Path]:
+        """Every file that will be written for so many frames: the picture first."""
+        return [self.picture, *self.outputs.maps().values(), *(slab.path for slab in self.slabs(count))]
+
+    def check(self, count: int) -> None:
+        """Raise an error when a file could not be written, is a frame of the stack, or is named twice.
+
+        Args:
+            count: How many frames will be fused; slabs depend on it.
+        """
+        options, overwrite = self.options, self.outputs.overwrite
+        quality, compression = options.quality, options.compression
+        for path in (self.picture, *(slab.path for slab in self.slabs(count))):
+            check_output(
+                path, overwrite=overwrite, bit_depth=options.bit_depth, quality=quality, compression=compression
+            )
+        for name, path in self.outputs.maps().items():
+            if name == "report":
+                _check_report(path, overwrite=overwrite)
+            else:
+                check_output(path, overwrite=overwrite, bit_depth=16 if name == "depth_map" else None)
+        refuse_shared_paths(self.files(count), self.reader)
+
+    def choose_curve(self, index: int) -> Curve | None:
+        """The transfer curve to blend with, of the frame with this index; None when values are blended as they are.
+
+        Raises:
+            InputError: linear light was asked for, but the frame does not tell its curve.
+        """
+        return choose_curve(self.reader, self.method, self.options.linear_light, index)
+
+
+def check_method(options: FuseOptions, outputs: FuseOutputs | None = None, *, listed: bool = False) -> Method:
+    """The method, if it can do what options and outputs ask of it; meant to be asked before the long work begins.
+
+    Args:
+        options: How to fuse.
+        outputs: What is to be written; None where that is not known yet.
+        listed: Take only a name of the table, and no file of a network: for names that come from strangers.
+
+    Raises:
+        InputError: there is no such method, or it cannot.
+        MissingDependencyError: the method cannot run with what is installed.
+    """
+    maps = outputs.maps() if outputs is not None else {}
+    return require_method(
+        options.method,
+        device=options.device,
+        prefer=options.prefer,
+        maps=bool(maps.keys() & {"decision_map", "depth_map", "confidence_map"}),
+        veil_map="veil_map" in maps,
+        unveil=options.unveil,
+        linear_light=options.linear_light,
+        listed=listed,
+    )
+
+
+def plan_stack(
+    paths: Paths,
+    outputs: FuseOutputs,
+    options: FuseOptions,
+    *,
+    names: Sequence[str] | None = None,
+    keep_bytes: int = 0,
+    on_bad_frame: Callable[[str, InputError], None] | None = None,
+) -> StackPlan:
+    """The plan of a fusion, with everything checked that headers and names can tell; nothing is written.
+
+    Args:
+        paths: The frames: files, a folder, a pattern, or one multi-page TIFF.
+        outputs: The files to write.
+        options: How.
+        names: How to call each file; by default by its own name.
+        keep_bytes: How much of what is decoded may be kept in memory, so that it is not decoded twice.
+        on_bad_frame: Called for each frame that is left out, when ``options.skip_bad`` allows it.
+
+    Raises:
+        InputError: the frames, the method or the options cannot be used.
+        OutputError: a file cannot be written.
+    """
+    for path in (outputs.picture, *(getattr(outputs, name) for name in MAPS)):
+        if path is not None:
+            require_name(Path(path))  # before names are made from it, like that of a preview
+    method = check_method(options, outputs)
+    leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
+    reader = open_stack(
+        paths, names=names, max_pixels=options.max_pixels, keep_bytes=keep_bytes, on_bad_frame=leave_out
+    )
+    plan = StackPlan(reader, outputs, options, method)
+    plan.check(reader.count)
+    if options.linear_light:
+        plan.choose_curve(next(_readable(reader)))
+    return plan
+
+
+def choose_curve(reader: StackReader, method: Method, linear_light: bool | None, index: int) -> Curve | None:
+    """The transfer curve to blend with, of the frame with this index; None when values are blended as they are.
+
+    Raises:
+        InputError: linear light was asked for, but the frame does not tell its curve.
+    """
+    if linear_light is False or not method.abilities.linear_light:
+        return None
+    described = reader.describe(index)
+    if not reader.value_range.is_unit:  # a profile tells of 0..1 alone
+        if linear_light:
+            raise InputError(
+                "its values run beyond 0..1, which no colour profile describes",
+                where=reader.names[index],
+                hint="{linear_light=default}",
+                code="no-colour-profile",
+            )
+        return None
+    curve = find_curve(described.icc_profile, described.exif, channels=reader.channels)
+    if curve is None and linear_light:
+        raise InputError(
+            "has no colour profile that tells how its values relate to light",
+            where=reader.names[index],
+            hint=["attach one", "{linear_light=default}"],
+            code="no-colour-profile",
+        )
+    return None if curve is None or curve.is_linear else curve
+
+
+def _readable(reader: StackReader) -> Iterator[int]:
+    """The frames that can be decoded, in order; the first that cannot is an error if there is no other."""
+    problem: InputError | None = None
+    for index in range(reader.count):
+        try:
+            reader.describe(index)
+        except InputError as error:
+            problem = problem or error
+            continue
+        yield index
+    if problem is not None:
+        raise problem
+
+
+def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
+    """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
+    InputFiles(reader.files).refuse(outputs)
+    taken: set[str] = set()
+    for output in outputs:
+        name = name_key(os.path.realpath(output))  # unlike Path.resolve, no error for a link that leads to itself
+        if name in taken:
+            raise InputError("is named for two outputs; give each a name of its own", where=output)
+        taken.add(name)
+
+
+def _check_report(path: Path, *, overwrite: bool) -> None:
+    # Loaded only for those who want a report.
+    from allfocus.stack_report import check_report_path
+
+    check_report_path(path, overwrite=overwrite)

@@ -1,0 +1,325 @@
+"""What is known of a job: frames, options, state, result and strokes; as kept on disk and as shown to clients."""
+
+import json
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
+from allfocus.web.legends import describe_colours
+
+TILE_SIDE = 256
+LONGEST_NAME = 120
+
+NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
+ACTIVE = (QUEUED, RUNNING)
+STATES = (NEW, *ACTIVE, DONE, FAILED, CANCELLED)
+
+
+@dataclass
+class Frame:
+    """One picture of the stack."""
+
+    id: str
+    name: str
+    """What the client called it; shown, and never used as a path."""
+    width: int
+    height: int
+    channels: int
+    bit_depth: int
+    bytes: int
+    included: bool = True
+    path: str | None = None
+    """Where it lies when it is not the job's own copy."""
+    file: str | None = None
+    """The client's name of the file with several pictures that it came from; None for a file of its own."""
+    page: int = 1
+    pages: int = 1
+    """Which of the pictures of that file it is, from 1, and how many there are."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Width, height and channels."""
+        return (self.width, self.height, self.channels)
+
+
+@dataclass
+class Stroke:
+    """One stroke of the brush, which takes pixels from another layer into the result."""
+
+    id: str
+    source: str
+    """The layer painted from: frame-ID or method-NAME."""
+    points: list[list[float]]
+    """[x, y] in pixels of the result; the first pixel reaches from 0 to 1, so its centre is at 0.5."""
+    radius: float
+    """Pixels; at this distance the stroke ends."""
+    hardness: float
+    """0..1: the part of the radius within which the source is taken as it is."""
+
+
+@dataclass
+class Alternative:
+    """Another method's result for the same stack, to compare and to paint from."""
+
+    method: str
+    state: str
+    error: str | None = None
+
+
+@dataclass
+class Run:
+    """A finished fusion: what it gave, and where it lies."""
+
+    folder: str
+    method: str
+    width: int
+    height: int
+    channels: int
+    bit_depth: int
+    """Of the frames."""
+    working_depth: int
+    """Of the result here: 16, or 32 for floating point frames."""
+    frames: list[str]
+    """Ids of the frames fused, in order."""
+    names: list[str]
+    left_out: dict[str, str]
+    seconds: dict[str, float]
+    aligned: bool
+    maps: list[str]
+    """Out of depth, decision, confidence."""
+    has_report: bool
+    bytes: int
+    first_revision: int
+    white: float = 1.0
+    """What is shown as the brightest; less than 1 for a result that would look black."""
+    crop: bool = True
+    """Whether aligned frames were cropped to what all of them show."""
+    command: str | None = None
+    """The command line that makes the same; empty when none can, None when the run is older than this field."""
+
+    @property
+    def levels(self) -> int:
+        """Sizes at which there are tiles: the full one, and halves of it until one tile holds everything."""
+        return 1 + max(0, math.ceil(math.log2(max(self.width, self.height) / TILE_SIDE)))
+
+
+@dataclass
+class Job:
+    """One stack with all that was done to it."""
+
+    id: str
+    name: str
+    created: float
+    """Seconds since 1970."""
+    changed: float
+    state: str = NEW
+    error: str | None = None
+    frames: list[Frame] = field(default_factory=list)
+    options: FuseOptions | None = None
+    notices: list[str] = field(default_factory=list)
+    run: Run | None = None
+    alternatives: list[Alternative] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    undone: list[Stroke] = field(default_factory=list)
+    revision: int = 0
+
+    def frame(self, frame_id: str) -> Frame | None:
+        """The frame with this id, or None."""
+        return next((frame for frame in self.frames if frame.id == frame_id), None)
+
+    def layers(self) -> list[str]:
+        """Names of all layers that can be looked at."""
+        if self.run is None:
+            return []
+        present = [name for name in self.run.frames if self.frame(name) is not None]
+        found = ["result", *(f"frame-{name}" for name in present), *(f"difference-{name}" for name in present)]
+        found += self.run.maps
+        return found + [f"method-{item.method}" for item in self.alternatives if item.state == DONE]
+
+
+def job_to_json(job: Job) -> dict[str, Any]:
+    """Everything about a job as ``job.json`` holds it."""
+    return asdict(job)
+
+
+def job_from_json(content: dict[str, Any]) -> Job:
+    """The job that :func:`job_to_json` described.
+
+    Raises:
+        TypeError, ValueError: it is not such a description.
+        InputError: an option of it has a value that it cannot have.
+    """
+    # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
+    job = TypeAdapter(Job).validate_python(content)
+    states = [job.state, *(item.state for item in job.alternatives)]
+    if not all(state in STATES for state in states):
+        raise ValueError(f"no job is {' or '.join(states)}")
+    sizes = [(frame.width, frame.height) for frame in job.frames] + (
+        [(job.run.width, job.run.height)] if job.run else []
+    )
+    if any(min(size) < 1 for size in sizes):
+        raise ValueError("a picture has no size")
+    json.dumps(asdict(job), allow_nan=False)
+    return job
+
+
+def options_from_json(content: Mapping[str, Any]) -> FuseOptions:
+    """The options of a fusion as JSON has them, which knows lists and no tuples.
+
+    Example:
+        >>> options_from_json({"slabs": [8, 2]}).slabs
+        (8, 2)
+    """
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    return FuseOptions(**values)
+
+
+def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
+    """A job as clients see it; no path of this machine is in it."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "created": job.created,
+        "state": job.state,
+        "error": job.error,
+        "frames": show_frames(job),
+        "options": {name: getattr(job.options, name) for name in offered(STUDIO)} if job.options else None,
+        "progress": progress,
+        "notices": list(job.notices),
+        "result": _show_result(job),
+        "alternatives": [asdict(item) for item in job.alternatives],
+        "alternative": next((asdict(item) for item in reversed(job.alternatives) if item.state != DONE), None),
+        "strokes": [asdict(stroke) for stroke in job.strokes],
+        "redo_count": len(job.undone),
+        "command": _command(job),
+    }
+
+
+def show_frames(job: Job) -> list[dict[str, Any]]:
+    """The frames as clients see them, each with what is wrong about it."""
+    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included")
+    problems = find_problems(job.frames)
+    return [{**{key: getattr(f, key) for key in shown}, "problem": problems.get(f.id)} for f in job.frames]
+
+
+def find_problems(frames: list[Frame]) -> dict[str, str]:
+    """Why frames do not fit the others, by their ids; those that fit are not in it.
+
+    What most of the included frames are is taken as right, so that one odd frame is named and not all the others.
+
+    Example:
+        >>> frames = [Frame(name, f"{name}.png", side, 4, 3, 8, 9) for name, side in (("a", 5), ("b", 6), ("c", 6))]
+        >>> find_problems(frames)
+        {'a': 'is 5x4, but b.png is 6x4; all frames of a stack need the same size'}
+    """
+    included = [frame for frame in frames if frame.included]
+    if not included:
+        return {}
+    usual = Counter(frame.shape for frame in included).most_common(1)[0][0]
+    model = next(frame for frame in included if frame.shape == usual)
+    return {frame.id: _difference(frame, model) for frame in frames if frame.shape != usual}
+
+
+def _difference(frame: Frame, model: Frame) -> str:
+    if frame.shape[:2] != model.shape[:2]:
+        return (
+            f"is {frame.width}x{frame.height}, but {model.name} is {model.width}x{model.height}; "
+            "all frames of a stack need the same size"
+        )
+    kinds = {1: "grey", 3: "colour"}
+    return (
+        f"is {kinds.get(frame.channels)}, but {model.name} is {kinds.get(model.channels)}; leave it out or "
+        "convert one of them"
+    )
+
+
+def _command(job: Job) -> str:
+    """The command line of the result; before there is one, that of what would be fused now."""
+    made = job.run.command if job.run else None
+    return command_to_copy(job.frames, job.options) if made is None else made
+
+
+def _show_result(job: Job) -> dict[str, Any] | None:
+    run = job.run
+    if run is None:
+        return None
+    return {
+        "method": run.method,
+        "width": run.width,
+        "height": run.height,
+        "bit_depth": run.bit_depth,
+        "white": run.white,
+        "frames": run.names,
+        "left_out": run.left_out,
+        "seconds": run.seconds,
+        "aligned": run.aligned,
+        "has_depth": "depth" in run.maps,
+        "has_decision": "decision" in run.maps,
+        "has_confidence": "confidence" in run.maps,
+        "has_report": run.has_report,
+        "revision": job.revision,
+        "first_revision": run.first_revision,
+        "layers": job.layers(),
+        "legends": describe_colours(run.maps, run.frames),
+        "tile_size": TILE_SIDE,
+        "levels": run.levels,
+    }
+
+
+def command_to_copy(frames: list[Frame], options: FuseOptions | None) -> str:
+    """The command that fuses the included frames with these options, called in their folder; empty when none can.
+
+    The command takes whole files, so there is none for some pages of a file, or for pages in another order.
+
+    Example:
+        >>> frame = Frame("a", "one two.png", 6, 4, 3, 16, 9)
+        >>> command_to_copy([frame], FuseOptions(align=False))
+        "allfocus fuse 'one two.png' -o fused.tif --no-align"
+        >>> pages = [Frame(str(n), f"s.tif page {n}", 6, 4, 3, 8, 9, file="s.tif", page=n, pages=2) for n in (1, 2)]
+        >>> command_to_copy(pages, None), command_to_copy(pages[::-1], None)
+        ('allfocus fuse s.tif -o fused.tif --bit-depth 16', '')
+    """
+    included = [frame for frame in frames if frame.included]
+    names = _file_names(included)
+    if names is None:
+        return ""
+    shallow = bool(included) and max(frame.bit_depth for frame in included) == 8
+    chosen = replace(options or FuseOptions(), bit_depth=16 if shallow else None)  # as the studio's TIFF
+    return command_line(names, FuseOutputs("fused.tif"), chosen)
+
+
+def _file_names(frames: list[Frame]) -> list[str] | None:
+    """The files that hold the frames in this order; None when they would bring others along."""
+    names: list[str] = []
+    expected = 1
+    for frame in frames:
+        if frame.page != expected or (expected > 1 and frame.file != names[-1]):
+            return None
+        if expected == 1:
+            names.append(frame.file or frame.name)
+        expected = frame.page % frame.pages + 1
+    return names if expected == 1 else None
+
+
+def clean_name(text: str, otherwise: str) -> str:
+    r"""A client's name for something, fit to be shown: its last part, one line, no control characters, not too long.
+
+    Example:
+        >>> clean_name("../../etc/passwd", "x"), clean_name("C:\\shots\\a\x00b.tif", "x"), clean_name("..", "y")
+        ('passwd', 'ab.tif', 'y')
+    """
+    last = text.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    # Control characters, and those that turn the reading direction, could make a name look like another.
+    kept = "".join(letter for letter in last if unicodedata.category(letter)[0] != "C")
+    kept = " ".join(kept.split())
+    if len(kept) > LONGEST_NAME:
+        kept = f"{kept[: LONGEST_NAME - 31]}…{kept[-30:]}"
+    return kept if kept.strip(". ") else otherwise
