@@ -99,7 +99,7 @@ def _take(
     for place in places:
         shown = lost.frames[place]
         frame = int(np.bincount(shown[shown >= 0]).argmax())
-        wide = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 1,) * 2, np.uint8))
+        wide = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 1,) * 2, np.uint8)) > 0
         area, weight = _feathered(wide, lost.cell, (height, width))
         mask = source.read_valid(frame, area)
         if mask is not None and not mask[weight > 0].all():
@@ -131,7 +131,7 @@ def _surrounding_difference(difference: NDArray[np.float32], weight: NDArray[np.
     return np.asarray(blurred / np.maximum(cv2.GaussianBlur(shares, (0, 0), deviation), 1e-3), np.float32)
 
 
-def _feathered(cells: NDArray[np.uint8], cell: int, size: tuple[int, int]) -> tuple[Area, NDArray[np.float32]]:
+def _feathered(cells: NDArray[np.bool_], cell: int, size: tuple[int, int]) -> tuple[Area, NDArray[np.float32]]:
     """Returns the area of the picture that a mask of cells touches, and its weight there, 1 inside, 0 at the ends."""
     rows, columns = np.flatnonzero(cells.any(axis=1)), np.flatnonzero(cells.any(axis=0))
     # As much around a place as it is wide itself, to see what it must fit into.

@@ -503,7 +503,9 @@ def test_a_frame_that_has_lost_has_no_influence_on_a_window(monkeypatch, steep):
     chosen = np.asarray(plan.tile.chosen)
     behind[chosen >= 20, :, : middle + 12] = behind[chosen < 10, :, middle - 12 :] = -100
     behind = np.maximum(behind - behind.max(axis=0), -EXCLUSION).astype(np.float16)
-    plan = dataclasses.replace(plan, tile=dataclasses.replace(plan.tile, behind=behind))
+    settled, order = plan.settled.copy(), np.asarray(plan.order)
+    settled[order >= 20, :, : middle + 12] = settled[order < 10, :, middle - 12 :] = -100
+    plan = dataclasses.replace(plan, tile=dataclasses.replace(plan.tile, behind=behind), settled=settled)
     monkeypatch.setattr(windows, "CORE", 64)
     seen = watch_network(monkeypatch)
     expected = fuse_area(plan, source, whole_of(160, 200))
