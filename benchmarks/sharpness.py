@@ -3,9 +3,9 @@
 Run: python benchmarks/sharpness.py
 
 The factor holds where there is detail; where there is none, frames are mixed as softly as the network says.
-Pixels that are copied keep the colour, grain and bit depth of the frame they come from, so more of them is better as
-long as the picture is as near to the truth. The rule: the largest factor that loses at most 0.05 dB, in the mean over
-these scenes, against the best factor. It is `allfocus.fusion.learned.SHARPNESS`.
+Pixels that are copied keep the colour, grain and bit depth of the frame they come from. The factor that is best in the
+mean over these scenes is `allfocus.fusion.learned.SHARPNESS`. A rule that took the largest factor within 0.05 dB of the
+best, 8, was tried first and given up: on a real stack it cut soft things out with an edge.
 """
 
 import dataclasses
@@ -44,9 +44,9 @@ def main() -> None:
             named = np.take_along_axis(np.stack(scene.frames), found.decision[None, ..., None].astype(int), axis=0)[0]
             row.append((-10 * np.log10(error), 100 * (found.image == named).all(axis=2).mean()))
         everything.append(row)
-        print(f"{name} {size[1]}x{size[0]}".ljust(20) + "".join(f"{db:10.2f}{copied:6.0f}" for db, copied in row))
+        print(f"{name} {size[1]}x{size[0]}".ljust(20) + "".join(f"{db:10.3f}{copied:6.0f}" for db, copied in row))
     print(
-        "mean".ljust(20) + "".join(f"{db:10.2f}{copied:6.0f}" for db, copied in np.mean(everything, axis=0)), flush=True
+        "mean".ljust(20) + "".join(f"{db:10.3f}{copied:6.0f}" for db, copied in np.mean(everything, axis=0)), flush=True
     )
 
 

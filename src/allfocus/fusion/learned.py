@@ -57,9 +57,9 @@ from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
-SHARPNESS = 8.0
-"""Where there is detail the logits count this many times, so that pixels are copied rather than mixed. The largest of
-six factors that costs at most 0.05 dB on rendered scenes (benchmarks/sharpness.py)."""
+SHARPNESS = 3.0
+"""Where there is detail the logits count this many times, so that pixels are copied rather than mixed: the best of six
+factors on rendered scenes (benchmarks/sharpness.py). With 8, soft things are cut out with an edge."""
 DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
 HARD = 1e12
