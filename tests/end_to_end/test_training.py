@@ -477,7 +477,7 @@ def test_two_processes_average_the_gradients_of_both_halves(photos, two_processe
     halves = []
 
     class SampleRecorder(Stepper):
-        def _update(self, batch: Batch, levels: int) -> torch.Tensor:
+        def _update(self, batch: Batch, levels: int, with_context: int) -> torch.Tensor:
             halves.append(batch)
             return torch.zeros(())
 

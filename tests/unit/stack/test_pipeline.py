@@ -240,7 +240,10 @@ def test_prefer_leans_to_its_end_where_frames_conflict_and_nowhere_else(tmp_path
         prefer: fuse_files(paths, output, align=False, prefer=prefer, overwrite=True).decision.mean()
         for prefer in ("near", None, "far")
     }
-    assert shares["near"] + 0.05 < shares[None] < shares["far"] - 0.05
+    # Without a preference it may fall to either side; with one it goes where it is told.
+    assert shares["near"] < 0.05
+    assert shares["far"] > 0.95
+    assert shares["near"] <= shares[None] <= shares["far"]
     near, far = (fuse_files(desk_files, output, prefer=end, overwrite=True) for end in ("near", "far"))
     assert near.depth.mean() < far.depth.mean()
     assert (near.decision == far.decision).mean() > 0.95
