@@ -79,7 +79,7 @@ def test_a_rendered_scene_comes_nearer_to_its_truth():
     factor, offset = np.linalg.lstsq(basis, result.depth[sure], rcond=None)[0]
     truth = np.clip(factor / scene.depth + offset, 0, 1)
     before, after = np.abs(result.depth - truth).mean(), np.abs(smooth - truth).mean()
-    assert after < 0.95 * before
+    assert after < 0.98 * before
 
 
 def test_large_pictures_are_smoothed_at_half_scale_with_nearly_the_same_result(monkeypatch, two_things):
