@@ -147,7 +147,20 @@ def _export(graph: nn.Module, checkpoint: Path) -> Any:
         )
     if program is None:
         raise ExportError(f"{checkpoint}: torch did not produce an ONNX program")
-    return program.model_proto
+    return _without_traces(program.model_proto)
+
+
+def _without_traces(model: Any) -> Any:
+    """Returns the model without what the exporter notes of the program that it traced: files, lines and names."""
+    for holder in (model, model.graph, *model.functions):
+        del holder.metadata_props[:]
+        holder.doc_string = ""
+    parts = (model.graph.node, model.graph.value_info, model.graph.input, model.graph.output, model.graph.initializer)
+    for part in (*parts, *(function.node for function in model.functions)):
+        for entry in part:
+            del entry.metadata_props[:]
+            entry.doc_string = ""
+    return model
 
 
 def _example(graph: nn.Module, size: tuple[int, int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
