@@ -1,0 +1,1 @@
+"""Where in the stack each pixel is in focus, measured between the frames, with a standard error."""

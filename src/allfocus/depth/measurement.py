@@ -1,0 +1,201 @@
+"""Depth as a measurement: frames and the decision of a fusion -> where each pixel is in focus, and how exactly.
+
+Step by step: the energy of detail around the frame that was decided for (:mod:`.focus_curves`), the top of that curve
+between the frames (:mod:`.peak_fitting`), the surface through these tops (:mod:`.surface`), and its standard error. The
+picture is worked on in tiles with all frames one after another, so memory does not grow with their number. Pictures
+above 1.2 megapixels are measured at half scale, as they are decided; depth is known no finer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.depth.focus_curves import BANDS, CurveGathering, FocusCurves
+from allfocus.depth.peak_fitting import choose_exponent, fit_peaks
+from allfocus.depth.surface import MARGIN, fit_surface
+from allfocus.errors import InputError
+from allfocus.fusion.frame_checks import check_frames
+from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale
+from allfocus.fusion.learned import estimate_noise
+from allfocus.fusion.windows import Area, within
+from allfocus.images.spool import FrameSpool, reduce_frame
+
+Map = NDArray[np.float32]
+
+TILE = 512
+"""Pixels a side of a tile."""
+EDGE = MARGIN + 12
+"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves."""
+SAMPLE_TILES = 9
+"""Tiles that tell the shape of the focus curves."""
+SAMPLE = 40_000
+"""Most curves of a tile that do."""
+LEAST_NOISE = 1 / 255 / 12**0.5
+"""Standard deviation that rounding to 8 bits leaves."""
+LEAST_ERROR, SCATTER_SHARE = 0.019, 2.13
+"""The standard error is the least that there is, in steps, and this share of the scatter about the surface. Neighbours
+are seen through the same window and err together, hence more than 1. Fitted to rendered scenes with known depth so that
+68 % of the textured pixels lie within one; benchmarks/depth_accuracy.py fits it (``--fit``) and measures it on other
+seeds. Noise, the disagreement of the bands and the ends of the stack told nothing more."""
+
+
+@dataclass(frozen=True)
+class MeasuredDepth:
+    """Where in the stack each pixel is in focus."""
+
+    position: Map
+    """(H, W), in steps from the first frame (0) to the last (frames - 1), between them as well; NaN where nothing can
+    be told."""
+    standard_error: Map
+    """(H, W), in steps: with 68 % the truth is no farther away; NaN where nothing is measured."""
+    frames: int
+    """How many there are."""
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Where there is a measurement, (H, W)."""
+        return np.isfinite(self.position)
+
+
+def measure_depth(
+    frames: Sequence[NDArray[np.float32]] | FrameSpool,
+    decision: NDArray[np.integer],
+    picture: Map,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> MeasuredDepth:
+    """Returns the depth of a stack that has been fused, with its standard error.
+
+    Args:
+        frames: two or more pictures (H, W, 3) or (H, W), float32 in 0..1, in the order of focus; or a spool of such.
+        decision: (H, W), the frame that each pixel came from, as a fusion gives it; -1 where it does not know.
+        picture: the fused picture (H, W, 3) or (H, W), 0..1.
+        progress: called with the tiles done and the tiles in all.
+
+    Raises:
+        InputError: decision or picture have another size than the frames.
+
+    Example:
+        >>> import allfocus
+        >>> scene = allfocus.render_scene("slope", frames=5, size=(192, 256))
+        >>> fused = allfocus.fuse(scene.frames)
+        >>> depth = measure_depth(scene.frames, fused.decision, fused.image)
+        >>> bool(depth.measured.mean() > 0.5), bool(np.nanmax(depth.position) <= 4)
+        (True, True)
+    """
+    source: FrameSource = SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(check_frames(frames))
+    size = source.shape[0], source.shape[1]
+    if decision.shape != size or picture.shape[:2] != size:
+        raise InputError(
+            f"the frames are {size[1]} x {size[0]}, the decision {decision.shape[1]} x {decision.shape[0]} and the "
+            f"picture {picture.shape[1]} x {picture.shape[0]}; all must be of one size",
+            code="unequal-frames",
+        )
+    measuring = _Measuring(source, decision, picture)
+    return measuring.run(progress)
+
+
+class _Measuring:
+    """One stack at the scale at which it is measured."""
+
+    def __init__(self, source: FrameSource, decision: NDArray[np.integer], picture: Map) -> None:
+        self.source = source
+        self.frames = len(source)
+        self.scale = decision_scale(source.shape[0], source.shape[1])
+        self.full = source.shape[0], source.shape[1]
+        self.decision = _reduce_decision(decision, self.scale)
+        self.picture = reduce_frame(np.ascontiguousarray(picture, np.float32), self.scale)
+        self.size = self.decision.shape[0], self.decision.shape[1]
+        self.noise = max(estimate_noise(source.sharpness()), LEAST_NOISE / self.scale)
+        self.colours = 1 if len(source.shape) == 2 else 3
+
+    def run(self, progress: Callable[[int, int], None] | None) -> MeasuredDepth:
+        tiles = list(_tiles(self.size))
+        sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
+        # What tells the shape is kept of small pictures, so that they are gathered once.
+        kept = {tile: self._gather(tile) for tile in sample} if len(tiles) <= SAMPLE_TILES else {}
+        exponents = self._choose_exponents(kept.get(tile) or self._gather(tile) for tile in sample)
+        position, error = (np.full(self.size, np.nan, np.float32) for _ in range(2))
+        for number, tile in enumerate(tiles):
+            area, curves = kept.pop(tile) if tile in kept else self._gather(tile)
+            inside = within(_area(tile), area)
+            measured = self._measure(curves, area, exponents)
+            position[_area(tile)], error[_area(tile)] = (own[inside] for own in measured)
+            if progress is not None:
+                progress(number + 1, len(tiles))
+        return MeasuredDepth(_enlarge(position, self.full), _enlarge(error, self.full), self.frames)
+
+    def _gather(self, tile: tuple[int, int, int, int]) -> tuple[Area, FocusCurves]:
+        area = _grown(tile, self.size)
+        guide = self.decision[area]
+        gathering = CurveGathering(np.clip(guide, 0, None), frames=self.frames, noise=self.noise, colours=self.colours)
+        for index in range(self.frames):
+            gathering.add(index, np.ascontiguousarray(self.source.read_reduced(index, area)))
+        curves = gathering.finish()
+        curves.own[guide < 0] = False
+        return area, curves
+
+    def _choose_exponents(self, sample: Iterator[tuple[Area, FocusCurves]]) -> tuple[float, ...]:
+        parts = []
+        for _, curves in sample:
+            rows, columns = np.nonzero(curves.own & np.isfinite(curves.energies[0]).all(axis=0))
+            every = -(-max(1, rows.size) // SAMPLE)
+            parts.append(curves.energies[:, :, rows[::every], columns[::every]])
+        together = np.concatenate(parts, axis=2)
+        return tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
+
+    def _measure(self, curves: FocusCurves, area: Area, exponents: tuple[float, ...]) -> tuple[Map, Map]:
+        peaks = fit_peaks(curves, exponents)
+        variance = np.asarray(np.square(peaks.noise) + np.square(peaks.spread) / 4, np.float32)
+        surface = fit_surface(peaks.position, variance, curves.own, self.picture[area])
+        error = np.hypot(np.float32(LEAST_ERROR), np.float32(SCATTER_SHARE) * surface.scatter)
+        position = np.clip(surface.position, 0, self.frames - 1)
+        return position, np.where(np.isfinite(position), error, np.float32(np.nan)).astype(np.float32)
+
+
+def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:
+    """Returns the decision at the scale of the measurement: the median of each square, which is one of its values."""
+    small = decision.astype(np.int16)
+    if scale == 1:
+        return small
+    height, width = small.shape
+    padded = np.pad(small, ((0, -height % scale), (0, -width % scale)), mode="edge")
+    squares = padded.reshape(padded.shape[0] // scale, scale, padded.shape[1] // scale, scale)
+    return np.sort(squares.transpose(0, 2, 1, 3).reshape(*squares.shape[::2], -1), axis=2)[..., scale**2 // 2]
+
+
+def _tiles(size: tuple[int, int]) -> Iterator[tuple[int, int, int, int]]:
+    for top in range(0, size[0], TILE):
+        for left in range(0, size[1], TILE):
+            yield top, min(top + TILE, size[0]), left, min(left + TILE, size[1])
+
+
+def _area(tile: tuple[int, int, int, int]) -> Area:
+    top, bottom, left, right = tile
+    return slice(top, bottom), slice(left, right)
+
+
+def _grown(tile: tuple[int, int, int, int], size: tuple[int, int]) -> Area:
+    top, bottom, left, right = tile
+    return (
+        slice(max(0, top - EDGE), min(size[0], bottom + EDGE)),
+        slice(max(0, left - EDGE), min(size[1], right + EDGE)),
+    )
+
+
+def _enlarge(values: Map, size: tuple[int, int]) -> Map:
+    """Returns a map at full scale, linearly between its values; holes stay holes."""
+    if values.shape == size:
+        return values
+    scale = -(-size[0] // values.shape[0])
+    large = (values.shape[1] * scale, values.shape[0] * scale)
+    there = np.isfinite(values).astype(np.float32)
+    smooth = cv2.resize(np.nan_to_num(values), large, interpolation=cv2.INTER_LINEAR)
+    weight = cv2.resize(there, large, interpolation=cv2.INTER_LINEAR)
+    nearest = cv2.resize(there, large, interpolation=cv2.INTER_NEAREST) > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        filled = np.where(nearest, smooth / weight, np.float32(np.nan))
+    return np.asarray(filled[: size[0], : size[1]], np.float32)

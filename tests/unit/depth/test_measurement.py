@@ -1,0 +1,77 @@
+"""Depth as a measurement, on scenes whose depth is known."""
+
+import numpy as np
+import pytest
+
+import allfocus
+from allfocus.depth import measurement
+from allfocus.depth.filling import fill_depth
+from allfocus.depth.measurement import measure_depth
+from allfocus.errors import InputError
+from allfocus.fusion.frame_source import open_spool
+
+
+def true_steps(scene):
+    inverse = -1 / np.asarray(scene.focus_distances)
+    return np.interp(-1 / scene.depth, inverse, np.arange(len(inverse))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def slope():
+    scene = allfocus.render_scene("slope", frames=6, size=(240, 320), seed=31)
+    fused = allfocus.fuse(scene.frames)
+    return scene, fused, measure_depth(scene.frames, fused.decision, fused.image)
+
+
+def test_a_slope_is_measured_between_the_frames(slope):
+    scene, _, depth = slope
+    error = (depth.position - true_steps(scene))[depth.measured]
+    assert depth.measured.mean() > 0.8
+    assert np.sqrt(np.mean(error**2)) < 0.15
+    near_whole = np.mean(np.abs(depth.position - np.rint(depth.position))[depth.measured] < 0.05)
+    assert near_whole < 0.15  # one tenth by chance; the decision itself has nearly all
+
+
+def test_the_standard_error_has_the_size_of_the_error(slope):
+    scene, _, depth = slope
+    within = np.abs(depth.position - true_steps(scene)) <= depth.standard_error
+    assert 0.4 < within[depth.measured].mean() < 0.95
+    assert (np.isfinite(depth.standard_error) == depth.measured).all()
+
+
+def test_nothing_is_measured_where_there_is_no_texture():
+    generator = np.random.default_rng(5)
+    texture = np.zeros((96, 192), np.float32)
+    texture[:, :64] = generator.random((96, 64), np.float32) * 0.6
+    frames = [np.clip(texture * share + 0.2, 0, 1).astype(np.float32) for share in (0.5, 1.0, 0.5)]
+    depth = measure_depth(frames, np.ones((96, 192), np.int16), frames[1])
+    assert depth.measured[:, :56].mean() > 0.9
+    assert not depth.measured[:, 80:].any()
+    assert np.allclose(depth.position[:, 8:56], 1, atol=0.02)
+
+
+def test_frames_on_disk_and_tiles_of_any_size_give_the_same(slope, monkeypatch):
+    scene, fused, whole = slope
+    monkeypatch.setattr(measurement, "TILE", 128)
+    # All tiles must tell the shape of the curves, or another sample would give another shape.
+    monkeypatch.setattr(measurement, "SAMPLE_TILES", 100)
+    with open_spool(8) as spool:
+        for frame in scene.frames:
+            spool.append(frame)
+        tiled = measure_depth(spool, fused.decision, fused.image)
+    same = np.abs(np.nan_to_num(tiled.position) - np.nan_to_num(whole.position)) < 0.03
+    assert same.mean() > 0.999
+
+
+def test_filled_depth_has_no_holes_and_keeps_what_was_measured(slope):
+    _, fused, depth = slope
+    filled = fill_depth(depth, fused.depth, fused.confidence, fused.image)
+    assert np.isfinite(filled).all()
+    assert np.array_equal(filled[depth.measured], depth.position[depth.measured])
+
+
+def test_a_decision_of_another_size_is_refused(slope):
+    scene, fused, _ = slope
+    with pytest.raises(InputError) as caught:
+        measure_depth(scene.frames, fused.decision[:-1], fused.image)
+    assert caught.value.code == "unequal-frames"

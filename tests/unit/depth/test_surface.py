@@ -1,0 +1,56 @@
+"""Single measurements become a surface."""
+
+import numpy as np
+
+from allfocus.depth.surface import fit_surface
+
+GENERATOR = np.random.default_rng(11)
+
+
+def fit(position, *, own=None, guide=None):
+    known = np.isfinite(position) if own is None else own
+    ones = np.ones(position.shape, np.float32)
+    return fit_surface(position, ones, known, np.zeros(position.shape, np.float32) if guide is None else guide)
+
+
+def test_a_steep_plane_is_no_edge():
+    rows = np.arange(80, dtype=np.float32)[:, None] * 0.3 + np.zeros((80, 60), np.float32)
+    surface = fit(rows + GENERATOR.normal(0, 0.03, rows.shape).astype(np.float32))
+    inside = (slice(8, -8), slice(8, -8))
+    assert np.isfinite(surface.position[inside]).all()
+    assert np.abs(surface.position - rows)[inside].max() < 0.06
+
+
+def test_a_plane_is_less_noisy_than_its_measurements():
+    noisy = GENERATOR.normal(3, 0.1, (80, 80)).astype(np.float32)
+    surface = fit(noisy)
+    assert np.std(surface.position[10:-10, 10:-10]) < 0.04
+    assert np.median(surface.scatter) > 0.05
+
+
+def test_nothing_is_measured_where_two_things_meet_and_nothing_between_them_is_made_up():
+    step = np.full((60, 80), 1, np.float32)
+    step[:, 40:] = 5
+    surface = fit(step)
+    assert np.isnan(surface.position[:, 38:42]).all()
+    assert set(np.unique(np.round(surface.position[np.isfinite(surface.position)], 3))) <= {1.0, 5.0}
+    assert (surface.position[:, :20] == 1).all()
+
+
+def test_a_pixel_that_tells_nothing_joins_those_that_look_like_it_only():
+    position = np.full((40, 40), 2, np.float32)
+    own = np.ones((40, 40), bool)
+    own[18:22, 10:14] = own[18:22, 26:30] = False
+    guide = np.zeros((40, 40), np.float32)
+    guide[18:22, 26:30] = 1
+    surface = fit(position, own=own, guide=guide)
+    assert np.isfinite(surface.position[18:22, 10:14]).all()
+    assert np.isnan(surface.position[18:22, 26:30]).all()
+
+
+def test_a_measurement_that_stands_alone_is_left_out():
+    position = np.full((40, 40), np.nan, np.float32)
+    position[:, ::2] = 2
+    position[20, 20] = 9
+    surface = fit(position)
+    assert not np.nanmax(surface.position) > 3
