@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from allfocus.alignment.stack_alignment import AlignmentResult, StackAlignment, align
     from allfocus.batch.planes.fusion import fuse_planes
     from allfocus.batch.running import fuse_stacks
+    from allfocus.depth.measurement import MeasuredDepth, measure_depth
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
     from allfocus.network.onnx_export import export_onnx
+    from allfocus.relief.writing import ReliefOptions, write_relief
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
     from allfocus.stack.options import FuseOptions, FuseOutputs
@@ -54,9 +56,11 @@ __all__ = [
     "ImageStack",
     "InputError",
     "LostDetail",
+    "MeasuredDepth",
     "Method",
     "MissingDependencyError",
     "OutputError",
+    "ReliefOptions",
     "StackAlignment",
     "__version__",
     "align",
@@ -68,6 +72,7 @@ __all__ = [
     "fuse_planes",
     "fuse_stacks",
     "list_methods",
+    "measure_depth",
     "measure_lost_detail",
     "read_image",
     "read_recipe",
@@ -76,6 +81,7 @@ __all__ = [
     "score",
     "train",
     "write_image",
+    "write_relief",
 ]
 
 _MODULES = {
@@ -89,7 +95,9 @@ _MODULES = {
     "Image": "allfocus.images.image",
     "ImageStack": "allfocus.images.image",
     "LostDetail": "allfocus.fusion.lost_detail",
+    "MeasuredDepth": "allfocus.depth.measurement",
     "Method": "allfocus.fusion.methods",
+    "ReliefOptions": "allfocus.relief.writing",
     "StackAlignment": "allfocus.alignment.stack_alignment",
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
@@ -100,6 +108,7 @@ _MODULES = {
     "fuse_planes": "allfocus.batch.planes.fusion",
     "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
+    "measure_depth": "allfocus.depth.measurement",
     "measure_lost_detail": "allfocus.fusion.lost_detail",
     "read_image": "allfocus.images.reading",
     "read_recipe": "allfocus.training.recipe",
@@ -108,6 +117,7 @@ _MODULES = {
     "score": "allfocus.metrics.scoring",
     "train": "allfocus.training.train",
     "write_image": "allfocus.images.writing",
+    "write_relief": "allfocus.relief.writing",
 }
 """Where each public name is defined."""
 

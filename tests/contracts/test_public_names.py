@@ -23,9 +23,11 @@ PUBLIC_NAMES = [
     "ImageStack",
     "InputError",
     "LostDetail",
+    "MeasuredDepth",
     "Method",
     "MissingDependencyError",
     "OutputError",
+    "ReliefOptions",
     "StackAlignment",
     "__version__",
     "align",
@@ -37,6 +39,7 @@ PUBLIC_NAMES = [
     "fuse_planes",
     "fuse_stacks",
     "list_methods",
+    "measure_depth",
     "measure_lost_detail",
     "read_image",
     "read_recipe",
@@ -45,6 +48,7 @@ PUBLIC_NAMES = [
     "score",
     "train",
     "write_image",
+    "write_relief",
 ]
 
 COMMANDS = [
@@ -58,6 +62,7 @@ COMMANDS = [
     "fuse",
     "methods",
     "metrics",
+    "relief",
     "scene",
     "score",
     "serve",

@@ -24,6 +24,7 @@ from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
 from allfocus.cli.printing import echo
+from allfocus.cli.relief_command import relief
 from allfocus.cli.scene_command import scene
 from allfocus.cli.score_command import score
 from allfocus.cli.serve_command import serve
@@ -39,7 +40,7 @@ def allfocus() -> None:
 
 
 for command in (
-    *(fuse, align, batch, demo, scene, methods, metrics, datasets),
+    *(fuse, align, relief, batch, demo, scene, methods, metrics, datasets),
     *(score, evaluate, benchmark, train, export, serve),
 ):
     allfocus.add_command(command)

@@ -7,7 +7,7 @@ without detail of their own take part in the plane around them if there is only 
 Where two surfaces meet nothing is measured.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -27,6 +27,8 @@ LEAST_SHARE = 0.25
 """Of the weight around a pixel, the share that must agree with it."""
 LEAST_WEIGHT = 0.06
 """Of what a full surrounding weighs, the least that a plane is fitted through."""
+STIFFNESS = 0.25
+"""Squared pixels by which planes are kept from tilting freely."""
 MEETING, MEETING_WIDTH = 0.2, 4.0
 """Where measurements lie this many steps off the plane through those around them, within so many pixels (standard
 deviations both), one thing ends and another begins. There the blur of one lies over the other, and what is measured
@@ -50,16 +52,16 @@ def fit_surface(position: Map, variance: Map, own: NDArray[np.bool_], guide: Map
 
     Args:
         position: (H, W), measured depth in steps, NaN where there is none.
-        variance: (H, W), of each measurement, up to a common factor.
+        variance: (H, W), of each measurement, in squared steps.
         own: (H, W), where the measurement is told by the pixel's own detail.
         guide: the fused picture (H, W) or (H, W, 3), 0..1.
 
     Example:
         >>> rows = np.arange(20, dtype=np.float32)[:, None] * 0.1 + np.zeros((20, 20), np.float32)
-        >>> holes = rows.copy(); holes[::2] = np.nan
-        >>> ones, guide = np.ones((20, 20), np.float32), np.zeros((20, 20), np.float32)
-        >>> surface = fit_surface(holes, ones, np.isfinite(holes), guide)
-        >>> bool(np.allclose(surface.position[3:-3], rows[3:-3], atol=0.01))
+        >>> holes = rows.copy(); holes[::3] = np.nan
+        >>> exact, guide = np.zeros((20, 20), np.float32), np.zeros((20, 20), np.float32)
+        >>> surface = fit_surface(holes, exact, np.isfinite(holes), guide)
+        >>> bool(np.allclose(surface.position[3:-3], rows[3:-3], atol=0.05))
         True
     """
     known = np.isfinite(position) & own
@@ -123,9 +125,20 @@ def _roughness(values: Map, known: NDArray[np.bool_]) -> Map:
         around(z * rows) / total - z_mean * y_mean,
         around(z * columns) / total - z_mean * x_mean,
     )
-    determinant = (yy + 1) * (xx + 1) - xy**2
-    slope_y, slope_x = (zy * (xx + 1) - zx * xy) / determinant, (zx * (yy + 1) - zy * xy) / determinant
-    return np.sqrt(np.maximum(zz - slope_y * zy - slope_x * zx, 0)).astype(np.float32)
+    _, _, left = _plane(yy, xx, xy, zy, zx, zz)
+    return np.asarray(left, np.float32)
+
+
+def _plane(yy: Any, xx: Any, xy: Any, zy: Any, zx: Any, zz: Any) -> tuple[Any, Any, Any]:
+    """Returns the slopes down and across of planes by their central moments, and what they leave unexplained.
+
+    On the diagonal is a little more: where measurements lie on one line, the plane stays level across it.
+    """
+    determinant = (yy + STIFFNESS) * (xx + STIFFNESS) - xy**2
+    down = (zy * (xx + STIFFNESS) - zx * xy) / determinant
+    across = (zx * (yy + STIFFNESS) - zy * xy) / determinant
+    left = zz - 2 * (down * zy + across * zx) + down**2 * yy + across**2 * xx + 2 * down * across * xy
+    return down, across, np.sqrt(np.maximum(left, 0))
 
 
 def _first_guess(values: Map, weight: Map, known: NDArray[np.bool_], alike: NDArray[np.bool_], colours: Map) -> Map:
@@ -176,13 +189,9 @@ def _solve(sums: dict[str, Map], start: Map) -> Surface:
         mean["zy"] - mean["z"] * mean["y"],
         mean["zx"] - mean["z"] * mean["x"],
     )
-    # A pixel squared on the diagonal: where measurements lie on one side or one line, the plane stays level.
-    yy, xx = yy + 1, xx + 1
-    determinant = yy * xx - xy**2
-    slope_y, slope_x = (zy * xx - zx * xy) / determinant, (zx * yy - zy * xy) / determinant
+    zz = mean["zz"] - mean["z"] ** 2
+    slope_y, slope_x, scatter = _plane(yy, xx, xy, zy, zx, zz)
     rise = mean["z"] - slope_y * mean["y"] - slope_x * mean["x"]
-    explained = slope_y * zy + slope_x * zx
-    scatter = np.sqrt(np.maximum(mean["zz"] - mean["z"] ** 2 - explained, 0))
     there = sums["1"] > np.float32(1e-4)
     position = np.where(there, start + np.clip(rise, -NEAR, NEAR), start)
     return Surface(np.asarray(position, np.float32), np.asarray(scatter, np.float32))

@@ -9,8 +9,8 @@ GENERATOR = np.random.default_rng(11)
 
 def fit(position, *, own=None, guide=None):
     known = np.isfinite(position) if own is None else own
-    ones = np.ones(position.shape, np.float32)
-    return fit_surface(position, ones, known, np.zeros(position.shape, np.float32) if guide is None else guide)
+    exact = np.zeros(position.shape, np.float32)
+    return fit_surface(position, exact, known, np.zeros(position.shape, np.float32) if guide is None else guide)
 
 
 def test_a_steep_plane_is_no_edge():
