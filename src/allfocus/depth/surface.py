@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Map = NDArray[np.float32]
+Likeness = list[NDArray[np.float16]]
 
 RADIUS, STRIDE = 6, 2
 """Measurements up to this many pixels away take part, along each axis, every other one of them."""
@@ -71,9 +72,11 @@ def fit_surface(position: Map, variance: Map, own: NDArray[np.bool_], guide: Map
     weight = np.where(known, 1 / (np.nan_to_num(variance, nan=1.0) + np.float32(0.01)), 0).astype(np.float32)
     weight *= np.float32(0.01)
     colours = guide if guide.ndim == 3 else guide[..., None]
-    start = _first_guess(values, weight, known, ~meeting, colours)
-    once = _fit_planes(values, weight, start, known, colours)
-    surface = _fit_planes(values, weight, once.position, known, colours)
+    # Three times over the surroundings, so what takes longest is kept; half precision is enough for a weight.
+    likeness = [_likeness(colours, down, across, known).astype(np.float16) for down, across, _ in _offsets()]
+    start = _first_guess(values, weight, known, ~meeting, likeness)
+    once = _fit_planes(values, weight, start, likeness)
+    surface = _fit_planes(values, weight, once.position, likeness)
     there = np.isfinite(start)
     return Surface(np.where(there, surface.position, np.float32(np.nan)), surface.scatter)
 
@@ -141,17 +144,19 @@ def _plane(yy: Any, xx: Any, xy: Any, zy: Any, zx: Any, zz: Any) -> tuple[Any, A
     return down, across, np.sqrt(np.maximum(left, 0))
 
 
-def _first_guess(values: Map, weight: Map, known: NDArray[np.bool_], alike: NDArray[np.bool_], colours: Map) -> Map:
+def _first_guess(
+    values: Map, weight: Map, known: NDArray[np.bool_], alike: NDArray[np.bool_], likeness: Likeness
+) -> Map:
     """Returns a depth to start from, NaN where there is none.
 
     A pixel that tells nothing itself has the mean around it, if what is around it is one surface.
     """
     total, first, agreeing, everything = (np.zeros_like(values) for _ in range(4))
-    for down, across, share in _offsets():
+    for (down, across, share), like in zip(_offsets(), likeness, strict=True):
         there, there_weight = _moved(values, down, across), np.float32(share) * _moved(weight, down, across)
         everything += there_weight
         agreeing += there_weight * (np.abs(there - values) < np.float32(NEAR))
-        there_weight = there_weight * _likeness(colours, down, across, known)
+        there_weight = there_weight * like
         total += there_weight
         first += there_weight * there
     mean = first / np.maximum(total, np.float32(1e-6))
@@ -161,15 +166,14 @@ def _first_guess(values: Map, weight: Map, known: NDArray[np.bool_], alike: NDAr
     return np.where(np.where(known, ~alone, enough), guess, np.float32(np.nan))
 
 
-def _fit_planes(values: Map, weight: Map, start: Map, known: NDArray[np.bool_], colours: Map) -> Surface:
+def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Surface:
     """Returns weighted planes through the measurements near a first guess."""
     here = np.nan_to_num(start, nan=-1e3)
     sums = {name: np.zeros_like(values) for name in ("1", "y", "x", "yy", "xx", "xy", "z", "zy", "zx", "zz")}
-    for down, across, share in _offsets():
+    for (down, across, share), like in zip(_offsets(), likeness, strict=True):
         rise = _moved(values, down, across) - here
         near = np.maximum(1 - np.square(rise / np.float32(NEAR)), 0)
-        own = np.float32(share) * _moved(weight, down, across) * np.square(near)
-        own = own * _likeness(colours, down, across, known)
+        own = np.float32(share) * _moved(weight, down, across) * np.square(near) * like
         lifted, y, x = own * rise, np.float32(down), np.float32(across)
         factors = {"1": np.float32(1), "y": y, "x": x, "yy": y * y, "xx": x * x, "xy": x * y}
         for name, factor in factors.items():

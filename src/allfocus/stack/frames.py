@@ -224,6 +224,8 @@ class PreparedFrames:
         self._opaque = False
         self.opacity: NDArray[np.float32] | None = None
         """The most that any frame lets see of each pixel, (H, W); None when a frame is opaque, or none was read."""
+        self.exif: list[bytes | None] = []
+        """Of each frame that was read."""
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.bool_] | None]]:
         """Gives the pixels of each frame, and where it has any (None for everywhere)."""
@@ -239,6 +241,7 @@ class PreparedFrames:
             elif image.icc_profile != profile:
                 first = self._reader.names[self._kept[0]]
                 self._notes.say(f"{name}: has another colour profile than {first}, which the result gets")
+            self.exif.append(image.exif)
             placed = place_frame(image, self._alignment, place).cut(self._area)
             self._add_opacity(image, placed)
             yield placed.pixels, None if placed.valid is None or placed.valid.all() else placed.valid

@@ -26,6 +26,7 @@ FUSE, BATCH, STUDIO = "fuse", "batch", "studio"
 """The front ends that offer options."""
 
 CHOSEN_ON_SAVING = "chosen when a result is saved"
+NOT_MEASURED_IN = "maps are looked at there, not measured in"
 SERVERS_OWN = "a setting of the server, not of its clients"
 
 Value = TypeVar("Value")
@@ -110,6 +111,18 @@ class FuseOptions:
             STUDIO: "there frames themselves are the sources of the brush",
         },
     )  # fmt: skip
+    z_step: str | None = _option(
+        None, "How far neighbouring frames are apart, such as 2.5um: depth is then written in that unit",
+        title="Step between frames", metavar="LENGTH", absent={STUDIO: NOT_MEASURED_IN},
+    )  # fmt: skip
+    pixel_size: str | None = _option(
+        None, "How far neighbouring pixels are apart, such as 0.8um: written into the depth map",
+        title="Size of a pixel", metavar="LENGTH", absent={STUDIO: NOT_MEASURED_IN},
+    )  # fmt: skip
+    filled: bool = _option(
+        False, "Close the holes of the depth map, where nothing could be measured, along surfaces",
+        title="Depth without holes", flags="--filled", absent={STUDIO: "its relief has no holes"},
+    )  # fmt: skip
     bit_depth: int | None = _option(
         None, "Bits per channel of the result; by default as the frames",
         title="Bits per channel", absent={STUDIO: CHOSEN_ON_SAVING},
@@ -171,7 +184,11 @@ class FuseOutputs:
     picture: AnyPath
     """The fused picture; its ending gives the format."""
     depth_map: AnyPath | None = _file(
-        "Also write the depth as 16-bit grey, the first frame black, and a preview in colours beside it"
+        "Also write the depth, and a preview in colours beside it: .png as 16-bit grey, the first frame black; .tif in "
+        "steps or units, in 32 bits; empty where nothing can be told"
+    )
+    error_map: AnyPath | None = _file(
+        "Also write the standard error of the depth: .tif in steps or units, .png with white for a whole step"
     )
     confidence_map: AnyPath | None = _file("Also write how sure the depth is, as grey: a guess is black")
     check_map: AnyPath | None = _file(
@@ -190,6 +207,11 @@ class FuseOutputs:
         if "depth_map" in found:
             found["depth_preview"] = preview_path(found["depth_map"])
         return found
+
+    @property
+    def shows_depth(self) -> bool:
+        """Whether something is to be written that shows the depth."""
+        return any(path is not None for path in (self.depth_map, self.error_map, self.report))
 
     def settings(self) -> dict[str, object]:
         """Every output but the picture, paths as text."""

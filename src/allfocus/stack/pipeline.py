@@ -20,6 +20,7 @@ from allfocus.images.spool import FrameSpool
 from allfocus.images.transfer import Curve
 from allfocus.images.writing import ENCODERS, encode_image
 from allfocus.progress import StepProgress
+from allfocus.stack.depth_outputs import DEPTH_FILES, StackDepth, measure_stack
 from allfocus.stack.frames import PreparedFrames, align_kept, find_readable, spool_depth
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import (
@@ -60,9 +61,9 @@ class StackFusion(FusionResult):
     """Time spent on each step."""
     notices: tuple[str, ...] = ()
     """Sentences about what was found and changed on the way."""
-    smooth_depth: NDArray[np.float32] | None = None
-    """The depth as it was written, (H, W): calm where there is no texture; None unless a depth map or a report was
-    asked for. ``depth`` is what the method said, pixel by pixel."""
+    measured_depth: StackDepth | None = None
+    """The depth as it was measured, between the frames and with its standard error, and what a step is; None unless a
+    map of it or a report was asked for. ``depth`` is what the method said, pixel by pixel."""
     covered: NDArray[np.bool_] | None = None
     """Where at least one frame has a pixel, (H, W); None for everywhere."""
     worst_place: NDArray[np.float32] | None = None
@@ -74,6 +75,11 @@ class StackFusion(FusionResult):
     """Every other file that was written: "picture", and maps and report by the name of their option."""
     settings: dict[str, object] = field(default_factory=dict)
     """Every option with the value that was used; ``linear_light`` says whether light was blended."""
+
+    @property
+    def smooth_depth(self) -> NDArray[np.float32] | None:
+        """The measured depth without holes, (H, W), 0 the first frame and 1 the last; None where it is not known."""
+        return None if self.measured_depth is None else self.measured_depth.share
 
 
 def fuse_files(
@@ -170,7 +176,7 @@ def _run(plan: StackPlan, notes: RunNotes, shown: FuseOutputs, *, command: str) 
             left_out=notes.left_out,
             alignment=alignment,
             seconds=notes.seconds,
-            smooth_depth=_smooth(result, len(kept)) if plan.outputs.depth_map or plan.outputs.report else None,
+            measured_depth=_measure(result, spool, plan, frames.exif, notes),
             covered=_covered(spool),
             worst_place=_show_worst_place(result, spool),
             slabs=tuple(slab.path for slab in writing.slabs),
@@ -245,13 +251,17 @@ def _show_worst_place(result: FusionResult, spool: FrameSpool) -> NDArray[np.flo
     return np.concatenate([result.image[area], spool[lost.places[0].frame][area]], axis=1, dtype=np.float32)
 
 
-def _smooth(result: FusionResult, frames: int) -> NDArray[np.float32] | None:
-    if result.depth is None or result.confidence is None:
+def _measure(
+    result: FusionResult, spool: FrameSpool, plan: StackPlan, exif: list[bytes | None], notes: RunNotes
+) -> StackDepth | None:
+    """The depth, if something that shows it is to be written."""
+    if not plan.outputs.shows_depth:
         return None
-    from allfocus.fusion.depth import smooth_depth  # only for those who want a map
-
-    guide = result.image.astype(np.float32, copy=False)
-    return smooth_depth(result.depth, result.confidence, guide, step=1 / max(1, frames - 1))
+    depth = measure_stack(spool, result, plan.options, exif, lambda *steps: notes.tell("measuring", *steps))
+    if depth is not None and depth.scale.source:
+        notes.say(f"depth is in {depth.scale.unit}, by {depth.scale.source}")
+    notes.end_step("measuring")
+    return depth
 
 
 class _Writing:
@@ -322,6 +332,10 @@ class _Writing:
             picture = MAP_PICTURES[name](fusion) if name in MAP_PICTURES else None
             if picture is not None:
                 self._write_map(name, path, picture)
+            if name in DEPTH_FILES and fusion.measured_depth is not None:
+                self._tell()
+                data = DEPTH_FILES[name](fusion.measured_depth, path, filled=self.plan.options.filled)
+                self._add(name, path, data)
 
     def write_report(self, fusion: StackFusion, spool: FrameSpool, *, output: str, command: str) -> None:
         """Writes the report; the frames come from the spool."""
@@ -365,16 +379,6 @@ def _decision_map(fusion: StackFusion) -> Image | None:
     return None if fusion.decision is None else decision_picture(fusion.decision, len(fusion.frames))
 
 
-def _depth_map(fusion: StackFusion) -> Image | None:
-    return None if fusion.smooth_depth is None else Image(fusion.smooth_depth, bit_depth=16)
-
-
-def _depth_preview(fusion: StackFusion) -> Image | None:
-    from allfocus.fusion.depth import colour_depth  # only for those who want a map
-
-    return None if fusion.smooth_depth is None else Image(colour_depth(fusion.smooth_depth))
-
-
 def _confidence_map(fusion: StackFusion) -> Image | None:
     return None if fusion.confidence is None else Image(np.clip(fusion.confidence, 0, 1))
 
@@ -391,8 +395,6 @@ def _check_map(fusion: StackFusion) -> Image | None:
 
 MAP_PICTURES: dict[str, Callable[[StackFusion], Image | None]] = {
     "decision_map": _decision_map,
-    "depth_map": _depth_map,
-    "depth_preview": _depth_preview,
     "confidence_map": _confidence_map,
     "veil_map": _veil_map,
     "check_map": _check_map,

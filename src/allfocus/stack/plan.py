@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.methods import Method, require_method
@@ -112,7 +113,7 @@ class StackPlan:
             if name == "report":
                 _check_report(path, overwrite=overwrite)
             else:
-                check_output(path, overwrite=overwrite, bit_depth=16 if name == "depth_map" else None)
+                check_output(path, overwrite=overwrite, bit_depth=16 if name in ("depth_map", "error_map") else None)
         refuse_shared_paths(self.files(count), self.reader)
 
     def choose_curve(self, index: int) -> Curve | None:
@@ -141,7 +142,7 @@ def check_method(options: FuseOptions, outputs: FuseOutputs | None = None, *, li
         options.method,
         device=options.device,
         prefer=options.prefer,
-        maps=bool(maps.keys() & {"decision_map", "depth_map", "confidence_map"}),
+        maps=bool(maps.keys() & {"decision_map", "depth_map", "error_map", "confidence_map"}),
         veil_map="veil_map" in maps,
         unveil=options.unveil,
         linear_light=options.linear_light,
@@ -175,6 +176,9 @@ def plan_stack(
     for path in (outputs.picture, *(getattr(outputs, name) for name in MAPS)):
         if path is not None:
             require_name(Path(path))  # before names are made from it, like that of a preview
+    for name in ("z_step", "pixel_size"):
+        if getattr(options, name) is not None:
+            read_length(getattr(options, name), name=name)
     method = check_method(options, outputs)
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     reader = open_stack(

@@ -140,7 +140,7 @@ def fuse_stack(
         options: Of :class:`FuseOptions`.
         tell: Called with progress and notices.
     """
-    target, chosen = Path(folder), options_from_json(options)
+    target, chosen = Path(folder), replace(options_from_json(options), filled=True)
     target.mkdir()
     kinds = ("decision", "depth", "confidence") if find_method(chosen.method).decides else ()
     maps: dict[str, Any] = {f"{kind}_map": target / f"{kind}.png" for kind in kinds}

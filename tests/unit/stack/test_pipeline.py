@@ -267,7 +267,7 @@ def textured(picture: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def test_the_depth_map_has_16_bits_and_follows_the_depth_of_the_scene(tmp_path, desk, desk_files, output):
-    result = fuse_files(desk_files, output, depth_map=tmp_path / "depth.png")
+    result = fuse_files(desk_files, output, depth_map=tmp_path / "depth.png", filled=True)
     depth = read_image(tmp_path / "depth.png")
     assert depth.bit_depth == 16
     assert depth.pixels.shape == SIZE

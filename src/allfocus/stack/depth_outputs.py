@@ -1,0 +1,120 @@
+"""The depth of a fused stack, measured, in units, and as the files that it is written to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allfocus.depth.files import FRACTION, STEP, TIFF_ENDINGS, encode_depth
+from allfocus.depth.filling import fill_depth
+from allfocus.depth.measurement import MeasuredDepth, measure_depth
+from allfocus.depth.units import DepthScale, Length, read_length, scale_of_exif
+from allfocus.fusion.depth import colour_depth
+from allfocus.fusion.methods import FusionResult
+from allfocus.images.image import Image
+from allfocus.images.spool import FrameSpool
+from allfocus.images.writing import encode_image
+from allfocus.progress import CountProgress
+
+if TYPE_CHECKING:
+    from allfocus.stack.options import FuseOptions
+
+Map = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class StackDepth:
+    """The depth of a stack of files."""
+
+    measured: MeasuredDepth
+    """Between the frames, with holes."""
+    filled: Map
+    """(H, W), in steps, without holes."""
+    scale: DepthScale
+    """What a step is."""
+    pixel_size: Length | None = None
+    """How far neighbouring pixels are apart, if that was said."""
+
+    @property
+    def share(self) -> Map:
+        """The filled depth, 0 the first frame and 1 the last."""
+        whole = np.float32(max(1, self.measured.frames - 1))
+        return np.asarray(np.clip(self.filled / whole, 0, 1), np.float32)
+
+
+def measure_stack(
+    spool: FrameSpool,
+    result: FusionResult,
+    options: "FuseOptions",
+    exif: Sequence[bytes | None],
+    progress: CountProgress | None = None,
+) -> StackDepth | None:
+    """Returns the depth of a fused stack; None for methods that make no decision.
+
+    Args:
+        spool: The frames, aligned.
+        result: What fusing them gave, in 0..1.
+        options: Unit and size of a pixel are taken from them.
+        exif: Of each frame; the distances of focus in it count where no step is given.
+        progress: Called as the work goes on.
+    """
+    if result.decision is None or result.depth is None or result.confidence is None:
+        return None
+    picture = result.image.astype(np.float32, copy=False)
+    measured = measure_depth(spool, result.decision, picture, progress=progress)
+    masks = spool.valid
+    if masks is not None:
+        # Where a frame has no pixel it may have been the sharpest.
+        everywhere = np.ones(measured.position.shape, bool)
+        for mask in masks:
+            everywhere &= mask[:, :]
+        holes = np.where(everywhere, np.float32(0), np.float32(np.nan))
+        measured = replace(measured, position=measured.position + holes, standard_error=measured.standard_error + holes)
+    filled = fill_depth(measured, result.depth, result.confidence, picture)
+    pixel = read_length(options.pixel_size, name="pixel_size") if options.pixel_size else None
+    return StackDepth(measured, filled, _find_scale(options, exif, len(spool)), pixel)
+
+
+def _find_scale(options: "FuseOptions", exif: Sequence[bytes | None], frames: int) -> DepthScale:
+    if options.z_step is not None:
+        return DepthScale.of_step(read_length(options.z_step, name="z_step"), frames)
+    return scale_of_exif(exif) or DepthScale.in_steps(frames)
+
+
+def encode_depth_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | memoryview:
+    """The bytes of the depth map: TIFF in the unit of the scale, other formats from 0 to 1."""
+    steps = depth.filled if filled else depth.measured.position
+    if path.suffix.lower() in TIFF_ENDINGS:
+        return encode_depth(depth.scale.convert(steps), path, unit=depth.scale.unit, pixel_size=depth.pixel_size)
+    share = steps / np.float32(max(1, depth.measured.frames - 1))
+    return encode_depth(share, path, unit=FRACTION, pixel_size=depth.pixel_size)
+
+
+def encode_error_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | memoryview:
+    """The bytes of the standard error: TIFF in the unit of the scale, other formats with white for a whole step.
+
+    What is filled has none, so holes stay holes.
+    """
+    measured = depth.measured
+    if path.suffix.lower() in TIFF_ENDINGS:
+        values = depth.scale.convert_error(measured.standard_error, measured.position)
+        return encode_depth(values, path, unit=depth.scale.unit, pixel_size=depth.pixel_size)
+    return encode_depth(measured.standard_error, path, unit=STEP, pixel_size=depth.pixel_size)
+
+
+def encode_depth_preview(depth: StackDepth, path: Path, *, filled: bool) -> bytes | memoryview:
+    """The bytes of the depth in colours, transparent where nothing was measured."""
+    there = depth.measured.measured
+    alpha = None if filled or there.all() else there.astype(np.float32)
+    return encode_image(Image(colour_depth(depth.share), alpha=alpha), path)
+
+
+DEPTH_FILES = {
+    "depth_map": encode_depth_map,
+    "depth_preview": encode_depth_preview,
+    "error_map": encode_error_map,
+}
+"""How each file that shows depth is made; called with the depth, the path and whether holes are closed."""
