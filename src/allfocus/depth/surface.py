@@ -95,6 +95,8 @@ def _moved(values: NDArray[np.float32], down: int, across: int) -> NDArray[np.fl
     """Returns what lies so far down and to the right of each pixel; at the borders, zeros."""
     result = np.zeros_like(values)
     height, width = values.shape[:2]
+    if abs(down) >= height or abs(across) >= width:
+        return result
     target = slice(max(0, -down), height - max(0, down)), slice(max(0, -across), width - max(0, across))
     origin = slice(max(0, down), height + min(0, down)), slice(max(0, across), width + min(0, across))
     result[target] = values[origin]

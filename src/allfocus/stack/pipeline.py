@@ -258,6 +258,8 @@ def _measure(
     if not plan.outputs.shows_depth:
         return None
     depth = measure_stack(spool, result, plan.options, exif, lambda *steps: notes.tell("measuring", *steps))
+    if depth is not None and len(spool) < 3:
+        notes.say("two frames do not tell a depth between them; nothing is measured")
     if depth is not None and depth.scale.source:
         notes.say(f"depth is in {depth.scale.unit}, by {depth.scale.source}")
     notes.end_step("measuring")

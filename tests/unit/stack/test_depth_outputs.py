@@ -110,3 +110,13 @@ def test_a_method_that_blends_knows_no_error(slope, tmp_path):
     with pytest.raises(InputError) as caught:
         allfocus.fuse_files(slope[0], tmp_path / "f.png", method="average", error_map=tmp_path / "e.png")
     assert caught.value.code == "method-cannot"
+
+
+def test_two_frames_tell_no_depth_and_this_is_said(slope, tmp_path):
+    paths = [slope[0] / "0.png", slope[0] / "5.png"]
+    result = allfocus.fuse_files(paths, tmp_path / "f.png", align=False, depth_map=tmp_path / "depth.tif")
+    assert np.isnan(read_depth(tmp_path / "depth.tif").values).all()
+    assert np.isfinite(result.smooth_depth).all()
+    assert any("two frames" in sentence for sentence in result.notices)
+    with pytest.raises(InputError, match="nothing in it is measured"):
+        allfocus.write_relief(tmp_path / "f.png", tmp_path / "depth.tif", tmp_path / "m.glb")
