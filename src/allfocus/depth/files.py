@@ -38,9 +38,13 @@ class DepthMap:
     """``fraction``, ``step``, or a unit of length."""
     pixel_size: Length | None = None
     """How far neighbouring pixels are apart; None when the file does not tell."""
+    step: float | None = None
+    """How far neighbouring frames are apart, in the unit; None when the file does not tell."""
 
 
-def encode_depth(values: Map, path: Path, *, unit: str, pixel_size: Length | None = None) -> bytes | memoryview:
+def encode_depth(
+    values: Map, path: Path, *, unit: str, pixel_size: Length | None = None, step: float | None = None
+) -> bytes | memoryview:
     """Returns the bytes of a depth map.
 
     Args:
@@ -48,6 +52,7 @@ def encode_depth(values: Map, path: Path, *, unit: str, pixel_size: Length | Non
         path: Its ending gives the format.
         unit: Of the values in TIFF.
         pixel_size: How far neighbouring pixels are apart, if that is known.
+        step: How far neighbouring frames are apart in the unit, if that is known.
     """
     there = np.isfinite(values)
     if path.suffix.lower() not in TIFF_ENDINGS:
@@ -60,6 +65,7 @@ def encode_depth(values: Map, path: Path, *, unit: str, pixel_size: Length | Non
 
     low, high = (float(np.nanmin(values)), float(np.nanmax(values))) if there.any() else (0.0, 0.0)
     lines = ["ImageJ=1.54f", f"unit={pixel_size.unit if pixel_size else 'pixel'}", f"vunit={unit}"]
+    lines += [] if step is None else [f"step={step:.9g}"]
     lines += ["cf=0", "c0=0", "c1=1", f"min={low:.9g}", f"max={high:.9g}", ""]
     file = io.BytesIO()
     tifffile.imwrite(
@@ -86,7 +92,7 @@ def read_depth(path: str | Path) -> DepthMap:
     known = _description(path) if path.suffix.lower() in TIFF_ENDINGS else {}
     unit = known.get("vunit", "")
     if unit in METRES or unit == STEP:
-        return DepthMap(_read_values(path), unit, _pixel_size(known))
+        return DepthMap(_read_values(path), unit, _pixel_size(known), _number(known.get("step")))
     image = read_image(path)
     if image.is_colour:
         raise InputError(
@@ -147,6 +153,14 @@ def _description(path: Path) -> dict[str, str]:
     if density is not None and density[0] > 0:
         found["spacing"] = repr(density[1] / density[0])
     return found
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if value > 0 and np.isfinite(value) else None
 
 
 def _pixel_size(known: dict[str, str]) -> Length | None:

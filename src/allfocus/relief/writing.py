@@ -4,6 +4,7 @@
 ``.webm``: an animation that rocks. ``.png``, ``.jpg``, ``.tif``, ``.webp``: a stereo pair.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,9 +31,10 @@ AnyPath = str | os.PathLike[str]
 FILMS = {".gif": encode_gif, ".webm": encode_webm}
 MADE_UP_WIDTH, MADE_UP_DEPTH = 100.0, 0.2
 """Where a size is not known: millimetres of the width of a relief, and its depth as a share of that."""
-CUT_STEPS, CUT_SHARE = 1.5, 0.03
+CUT_STEPS, CUT_SHARE, CUT_PIXELS = 1.5, 0.03, 3.0
 """A triangle that rises by more than so many steps between frames, or by more than this share of the whole depth where
-steps are not known, would span an edge of depth."""
+steps are not known, would span an edge of depth; and so would one that is as steep as that over so many pixels, because
+edges of a filled map are a few pixels wide."""
 BASE_SHARE = 0.05
 """Thickness of the foot of a body, as a share of its longer side."""
 SWING_SHARE = 0.03
@@ -190,7 +192,7 @@ def _millimetres(depth: DepthMap, options: ReliefOptions) -> tuple[float | None,
         for name, text in (("z_step", options.z_step), ("depth_range", options.depth_range))
     )
     if depth.unit in METRES:
-        return 1000 * METRES[depth.unit], None
+        return 1000 * METRES[depth.unit], depth.step
     if depth.unit == STEP:
         return (1000 * step.metres if step else None), 1.0
     return (1000 * whole.metres if whole else None), None
@@ -204,7 +206,9 @@ def _mesh_files(heights: Heights, picture: Map, path: Path, options: ReliefOptio
         base = BASE_SHARE * pixel * max(heights.values.shape)
         mesh = build_solid(heights.values, picture, pixel_size=pixel, most_faces=most, base=base)
     else:
-        cut = None if options.join else heights.cut
+        rows, columns = heights.values.shape
+        spacing = max(1.0, math.sqrt(2 * (rows - 1) * (columns - 1) / most))
+        cut = None if options.join else heights.cut * min(1.0, spacing / CUT_PIXELS)
         mesh = build_mesh(heights.values, picture, pixel_size=pixel, most_faces=most, cut=cut)
     return MESH_ENCODERS[path.suffix.lower()](mesh, picture, path)
 

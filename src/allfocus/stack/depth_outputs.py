@@ -88,7 +88,8 @@ def encode_depth_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | 
     """The bytes of the depth map: TIFF in the unit of the scale, other formats from 0 to 1."""
     steps = depth.filled if filled else depth.measured.position
     if path.suffix.lower() in TIFF_ENDINGS:
-        return encode_depth(depth.scale.convert(steps), path, unit=depth.scale.unit, pixel_size=depth.pixel_size)
+        values, scale = depth.scale.convert(steps), depth.scale
+        return encode_depth(values, path, unit=scale.unit, pixel_size=depth.pixel_size, step=scale.step)
     share = steps / np.float32(max(1, depth.measured.frames - 1))
     return encode_depth(share, path, unit=FRACTION, pixel_size=depth.pixel_size)
 

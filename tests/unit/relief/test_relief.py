@@ -100,6 +100,21 @@ def test_holes_and_edges_of_depth_stay_open(files):
     assert len(mesh.split(only_watertight=False)) == 2
 
 
+def test_an_edge_that_is_a_few_pixels_wide_is_open_too(files):
+    folder, depth = files
+    soft = np.nan_to_num(depth, nan=5.0)
+    soft[:, 30:] -= 50
+    soft += np.clip((np.arange(WIDTH) - 25) * 10, 0, 50).astype(np.float32)  # five pixels of two thirds of a step
+    data = encode_depth(soft, folder / "soft.tif", unit="um", pixel_size=Length(PIXEL, "um"), step=15.0)
+    (folder / "soft.tif").write_bytes(data)
+    (path,) = write_relief(folder / "picture.png", folder / "soft.tif", folder / "soft.ply")
+    mesh = trimesh.load(path, force="mesh", process=False)
+    assert len(mesh.split(only_watertight=False)) == 2
+    assert not (
+        (mesh.triangles_center[:, 0] * 1000 / PIXEL > 25) & (mesh.triangles_center[:, 0] * 1000 / PIXEL < 30)
+    ).any()
+
+
 def test_edges_are_joined_when_asked_for(files):
     mesh = trimesh.load(write(files, "model.ply", join=True)[0], force="mesh", process=False)
     assert len(mesh.split(only_watertight=False)) == 1
