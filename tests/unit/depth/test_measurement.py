@@ -1,5 +1,7 @@
 """Depth as a measurement, on scenes whose depth is known."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,19 @@ def test_a_decision_of_another_size_is_refused(slope):
     with pytest.raises(InputError) as caught:
         measure_depth(scene.frames, fused.decision[:-1], fused.image)
     assert caught.value.code == "unequal-frames"
+
+
+def test_memory_does_not_grow_with_the_number_of_frames():
+    generator = np.random.default_rng(3)
+    texture = generator.random((200, 200), np.float32)
+    peaks = []
+    for count in (6, 36):
+        decision = np.full((200, 200), count // 2, np.int16)
+        with open_spool(8) as spool:
+            for index in range(count):
+                spool.append(texture * np.float32(1 / (1 + (index - count // 2) ** 2)))
+            tracemalloc.start()
+            measure_depth(spool, decision, texture)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.05 * peaks[0]
