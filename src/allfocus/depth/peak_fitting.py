@@ -20,6 +20,9 @@ EXPONENTS = tuple(float(value) for value in np.geomspace(0.5, 4.0, 19))
 """Values of p to choose from."""
 USUAL_EXPONENT = 1.5
 """Of a stack that has too little detail between its ends to tell."""
+INNER = 0.75
+"""Share of that p with which tops between frames are found. Lenses are sharp over a whole range about their focus, so
+curves are blunter at the top than beside it; at the ends of a stack only the side is seen. (Of 1, 0.85, 0.75 and 0.65.)"""
 FEWEST = 400
 """Pixels that must tell p."""
 FARTHEST = 1.2
@@ -91,7 +94,8 @@ def fit_peaks(curves: FocusCurves, exponents: tuple[float, ...]) -> PeakFit:
     for number in range(len(BANDS)):
         places = inward[None] + np.arange(REACH - 1, REACH + 2)[:, None, None]
         three = np.take_along_axis(curves.energies[number], places, axis=0)
-        top = find_top(three, exponents[number]) + inward
+        inside, outside = (find_top(three, share * exponents[number]) for share in (INNER, 1.0))
+        top = np.where(inward == 0, inside, outside) + inward
         found.append(np.where(np.abs(top) <= FARTHEST, top, np.float32(np.nan)))
         variances.append(_noise_variance(three, exponents[number], curves.floors[number]))
     tops, weights = np.stack(found), 1 / (np.stack(variances) + np.float32(1e-3))
