@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from allfocus.rivals.running import Picture, choose_device, fold_pairs, load_network, split_colour
 
@@ -58,7 +58,7 @@ class CnnNetwork(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """The logits."""
         both = torch.cat([self.features(first), self.features(second)], dim=1)
-        logits: Tensor = self.last(F.relu(self.hidden(both)))
+        logits: Tensor = self.last(functional.relu(self.hidden(both)))
         return logits
 
 
@@ -69,16 +69,16 @@ def focus_map(network: nn.Module, first: Tensor, second: Tensor) -> Tensor:
     """
     height, width = first.shape[2:]
     margin = [max(PATCH - side, -side % STRIDE) if side > PATCH else PATCH - side for side in (height, width)]
-    padded = [F.pad(plane, (0, margin[1], 0, margin[0]), mode="replicate") for plane in (first, second)]
+    padded = [functional.pad(plane, (0, margin[1], 0, margin[0]), mode="replicate") for plane in (first, second)]
     score = torch.softmax(network(*padded), dim=1)[:, :1]
     patch = torch.ones(1, 1, PATCH, PATCH, device=score.device)
-    total = F.conv_transpose2d(score, patch, stride=STRIDE)
-    count = F.conv_transpose2d(torch.ones_like(score), patch, stride=STRIDE)
+    total = functional.conv_transpose2d(score, patch, stride=STRIDE)
+    count = functional.conv_transpose2d(torch.ones_like(score), patch, stride=STRIDE)
     return (total / count)[:, :, :height, :width]
 
 
 def turn_small_regions(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The decision (H, W) without regions below 1 % of the picture, first those chosen, then those not (8-connected)."""
+    """The decision (H, W) without regions below 1 % of the picture: those chosen, then those not (8-connected)."""
     least = SMALL_REGION * chosen.size
     for _ in range(2):
         _, labels, statistics, _ = cv2.connectedComponentsWithStats(chosen.astype(np.uint8), connectivity=8)
@@ -100,7 +100,7 @@ def guided_filter(guide: Tensor, values: Tensor, *, radius: int, epsilon: float)
 
     def mean(plane: Tensor) -> Tensor:
         # Windows are cut at the picture's edge, not filled.
-        return F.avg_pool2d(plane, 2 * radius + 1, stride=1, padding=radius, count_include_pad=False)
+        return functional.avg_pool2d(plane, 2 * radius + 1, stride=1, padding=radius, count_include_pad=False)
 
     guide_mean, value_mean = mean(guide), mean(values)
     slope = (mean(guide * values) - guide_mean * value_mean) / (mean(guide * guide) - guide_mean**2 + epsilon)

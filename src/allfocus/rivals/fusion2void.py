@@ -11,8 +11,8 @@ frames it must make the frames again.
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from allfocus.rivals.running import Picture, choose_device, fold_pairs, load_network
 
@@ -30,7 +30,7 @@ class ResidualBlock(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Features of the same shape."""
-        return F.relu(features + self.second(F.relu(self.first(features))))
+        return functional.relu(features + self.second(functional.relu(self.first(features))))
 
 
 def _chain(inputs: int, blocks: int) -> nn.Sequential:
@@ -79,6 +79,4 @@ def fuse_fusion2void(frames: Sequence[Picture], *, weights: str | None = None, d
     """
     place = choose_device(device)
     network = load_network(Fusion2VoidNetwork, weights, device=place)
-    return fold_pairs(
-        frames, lambda first, second: (network(first, second) + network(second, first)) / 2, device=place
-    )
+    return fold_pairs(frames, lambda first, second: (network(first, second) + network(second, first)) / 2, device=place)

@@ -11,8 +11,8 @@ any number of frames, so stacks need no folding.
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from allfocus.rivals.running import Picture, choose_device, load_network, to_picture, to_tensors
 
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Features (N, 64, H, W) of the same size."""
-        return F.relu(self.bn(self.conv(F.pad(features, (1, 1, 1, 1), mode="replicate"))))
+        return functional.relu(self.bn(self.conv(functional.pad(features, (1, 1, 1, 1), mode="replicate"))))
 
 
 class IfcnnNetwork(nn.Module):
@@ -46,7 +46,7 @@ class IfcnnNetwork(nn.Module):
 
     def extract(self, frame: Tensor) -> Tensor:
         """What a frame shows, (N, 64, H, W)."""
-        features: Tensor = self.conv2(self.conv1(F.pad(frame, (3, 3, 3, 3), mode="replicate")))
+        features: Tensor = self.conv2(self.conv1(functional.pad(frame, (3, 3, 3, 3), mode="replicate")))
         return features
 
     def forward(self, frames: Tensor) -> Tensor:

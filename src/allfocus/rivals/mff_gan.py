@@ -12,8 +12,8 @@ frames, weighed by their distance from grey.
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from allfocus.rivals.running import (
     Picture,
@@ -71,7 +71,7 @@ class MffGanNetwork(nn.Module):
 
 
 def _leak(features: Tensor) -> Tensor:
-    return F.leaky_relu(features, SLOPE)
+    return functional.leaky_relu(features, SLOPE)
 
 
 def rename_tensors(tensors: Tensors) -> Tensors:

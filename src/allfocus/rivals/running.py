@@ -81,7 +81,9 @@ def _load(
     device: str,
     stamp: tuple[tuple[int, int], ...],
 ) -> nn.Module:
-    network = build()
+    # Fresh weights draw random numbers, which are those of whoever calls.
+    with torch.random.fork_rng(devices=[]):
+        network = build()
     tensors = rename(read_weights(path, prefix=prefix))
     require_fit(network.state_dict(), tensors, where=path)
     state = {name: torch.from_numpy(np.ascontiguousarray(tensor)) for name, tensor in tensors.items()}
@@ -165,7 +167,7 @@ def split_colour(picture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         >>> [round(float(part), 3) for part in split_colour(torch.ones(1, 3, 1, 1))]
         [1.0, 0.5, 0.5]
     """
-    red, green, blue = picture.split(1, dim=1)
+    red, green, blue = (picture[:, channel : channel + 1] for channel in range(3))
     luminance = LUMINANCE[0] * red + LUMINANCE[1] * green + LUMINANCE[2] * blue
     return luminance, (blue - luminance) / 1.772 + 0.5, (red - luminance) / 1.402 + 0.5
 

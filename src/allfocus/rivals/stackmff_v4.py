@@ -1,4 +1,4 @@
-"""StackMFF V4: a small U-shaped network for each frame, attention between frames, and the likeliest frame of each pixel.
+"""StackMFF V4: a small U-shaped network for each frame, attention between frames, the likeliest frame of each pixel.
 
 X. Xie et al., StackMFF V4, first published as the fusion stage of "Generative multi-focus image fusion", arXiv
 2512.21495, 2025, and in the program OpenFocus (MIT licence), from which the layout of the weights is known.
@@ -12,13 +12,14 @@ Any number of frames at a time. The network needs sides that are multiples of 12
 their edges and cut back, where OpenFocus stretches them, which blurs what is to be judged.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from allfocus.rivals.running import Picture, choose_device, load_network, split_colour, to_tensors
 from allfocus.rivals.weight_files import Tensors
@@ -71,7 +72,7 @@ class Squeeze(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Features of the same shape."""
         mean = features.mean(dim=(2, 3), keepdim=True)
-        return features * F.hardsigmoid(self.fc2(F.relu(self.fc1(mean))))
+        return features * functional.hardsigmoid(self.fc2(functional.relu(self.fc1(mean))))
 
 
 class MobileBlock(nn.Module):
@@ -115,7 +116,9 @@ class Spread(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Features of the same shape."""
         radius = self.weight.shape[-1] // 2
-        found: Tensor = self.bn(F.conv2d(F.relu(features), self.weight, padding=radius, groups=len(self.weight)))
+        found: Tensor = self.bn(
+            functional.conv2d(functional.relu(features), self.weight, padding=radius, groups=len(self.weight))
+        )
         return found
 
 
@@ -131,11 +134,11 @@ class VanillaBlock(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Features of half, the same or twice the size."""
-        mixed: Tensor = self.conv2(F.relu(self.conv1(features)))
+        mixed: Tensor = self.conv2(functional.relu(self.conv1(features)))
         if self.scale < 1:
-            mixed = F.max_pool2d(mixed, 2)
+            mixed = functional.max_pool2d(mixed, 2)
         elif self.scale > 1:
-            mixed = F.interpolate(mixed, scale_factor=self.scale, mode="bilinear")
+            mixed = functional.interpolate(mixed, scale_factor=self.scale, mode="bilinear")
         found: Tensor = self.act(mixed)
         return found
 
@@ -147,9 +150,9 @@ class FrameNetwork(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(1, FIRST_CHANNELS, 3, stride=2, padding=1, bias=False)
         self.mobile = nn.ModuleList(MobileBlock(*settings) for settings in MOBILE_BLOCKS)
-        self.down = nn.ModuleList(VanillaBlock(*pair, scale=0.5) for pair in zip(DEEP[:-1], DEEP[1:], strict=True))
+        self.down = nn.ModuleList(VanillaBlock(*pair, scale=0.5) for pair in itertools.pairwise(DEEP))
         widths = (*DEEP[::-1], *SHALLOW[1:], SHALLOW[-1])
-        self.up = nn.ModuleList(VanillaBlock(*pair, scale=2) for pair in zip(widths[:-1], widths[1:], strict=True))
+        self.up = nn.ModuleList(VanillaBlock(*pair, scale=2) for pair in itertools.pairwise(widths))
         self.last = nn.Conv2d(SHALLOW[-1], CHANNELS, 1)
 
     def forward(self, luminances: Tensor) -> Tensor:
@@ -198,16 +201,16 @@ class FrameAttention(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Features (N, 8, H, W) of the same shape."""
         height, width = features.shape[2:]
-        small = F.adaptive_avg_pool2d(features, (max(1, int(height * QUARTER)), max(1, int(width * QUARTER))))
+        small = functional.adaptive_avg_pool2d(features, (max(1, int(height * QUARTER)), max(1, int(width * QUARTER))))
         pixels = small.flatten(2).permute(2, 0, 1)
         for layer in self.layers:
             pixels = layer(pixels)
         small = pixels.permute(1, 2, 0).reshape(small.shape)
-        return features + F.interpolate(small, size=(height, width), mode="bilinear", align_corners=True)
+        return features + functional.interpolate(small, size=(height, width), mode="bilinear", align_corners=True)
 
 
 class StackMffV4Network(nn.Module):
-    """Luminances (N, 1, H, W) in 0..1, sides multiples of 128, to the score of each frame (N, H, W); 0.95 M parameters."""
+    """Luminances (N, 1, H, W) in 0..1, sides multiples of 128, to the scores of frames (N, H, W); 0.94 M parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +234,9 @@ def rename_tensors(tensors: Tensors) -> Tensors:
     renamed = {}
     for name, tensor in tensors.items():
         # The longest beginning counts.
-        theirs, ours = max((pair for pair in NAMES if name.startswith(pair[0])), key=lambda pair: len(pair[0]), default=("", ""))
+        theirs, ours = max(
+            (pair for pair in NAMES if name.startswith(pair[0])), key=lambda pair: len(pair[0]), default=("", "")
+        )
         renamed[ours + name.removeprefix(theirs)] = tensor
     return renamed
 
@@ -252,7 +257,7 @@ def fuse_stackmff_v4(
     with torch.no_grad():
         luminances = torch.cat([split_colour(frame)[0] for frame in to_tensors(frames, place)])
         margin = (0, -width % MULTIPLE, 0, -height % MULTIPLE)
-        scores = network(F.pad(luminances, margin, mode="replicate"))[:, :height, :width]
+        scores = network(functional.pad(luminances, margin, mode="replicate"))[:, :height, :width]
         decision = scores.argmax(dim=0).cpu().numpy().astype(np.int16)
     fused = frames[0].copy()
     for index in range(1, len(frames)):

@@ -7,11 +7,12 @@ Six convolutions of 44 channels, of which each sees what all before it gave, the
 are mirrored throughout. Colours are the mean of both frames, weighed by their distance from grey.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from allfocus.rivals.running import (
     Picture,
@@ -42,18 +43,18 @@ class U2FusionNetwork(nn.Module):
         inputs = (2, *(GROWTH * count for count in range(1, DENSE)))
         self.encoder = nn.ModuleList(nn.Conv2d(channels, GROWTH, 3) for channels in inputs)
         widths = (GROWTH * DENSE, *DECODER)
-        self.decoder = nn.ModuleList(nn.Conv2d(*pair, 3) for pair in zip(widths[:-1], widths[1:], strict=True))
+        self.decoder = nn.ModuleList(nn.Conv2d(*pair, 3) for pair in itertools.pairwise(widths))
 
     def forward(self, pair: Tensor) -> Tensor:
         """The fused luminance."""
         first, *dense = self.encoder
-        features = F.leaky_relu(first(_mirror(pair)), SLOPE)
+        features = functional.leaky_relu(first(_mirror(pair)), SLOPE)
         for layer in dense:
             # The newest comes first.
-            features = torch.cat([F.leaky_relu(layer(_mirror(features)), SLOPE), features], dim=1)
+            features = torch.cat([functional.leaky_relu(layer(_mirror(features)), SLOPE), features], dim=1)
         *narrowing, last = self.decoder
         for layer in narrowing:
-            features = F.leaky_relu(layer(_mirror(features)), SLOPE)
+            features = functional.leaky_relu(layer(_mirror(features)), SLOPE)
         fused: Tensor = torch.tanh(last(_mirror(features))) / 2 + 0.5
         return fused
 
@@ -61,7 +62,7 @@ class U2FusionNetwork(nn.Module):
 def _mirror(features: Tensor) -> Tensor:
     # Without a second row or column there is nothing to mirror.
     mode = "reflect" if min(features.shape[2:]) > 1 else "replicate"
-    return F.pad(features, (1, 1, 1, 1), mode=mode)
+    return functional.pad(features, (1, 1, 1, 1), mode=mode)
 
 
 def rename_tensors(tensors: Tensors) -> Tensors:

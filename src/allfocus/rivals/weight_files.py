@@ -111,7 +111,7 @@ def _read_pytorch(path: Path) -> Tensors:
 
 
 def _read_safetensors(path: Path) -> Tensors:
-    """Eight bytes of length, a table in JSON, then the numbers; written out here so that torch is all that is needed."""
+    """Eight bytes of length, a table in JSON, the numbers; read here, so that torch is all that is needed."""
     content = path.read_bytes()
     try:
         length = struct.unpack("<Q", content[:8])[0]
