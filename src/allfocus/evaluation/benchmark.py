@@ -26,7 +26,7 @@ from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric
 from allfocus.metrics.scoring import PROTOCOLS, Protocol
 from allfocus.progress import StepProgress
 
-FORMAT = "allfocus-evaluation-1"
+FORMAT = "allfocus-evaluation-2"
 """What ``results.json`` says it is; the number changes when its fields do."""
 
 Folder = str | PathLike[str]
