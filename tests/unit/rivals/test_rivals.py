@@ -142,7 +142,7 @@ def test_the_second_half_of_cnn_gives_the_authors_picture(number, rival_files, l
 # Scored with the weights of the authors' files on 2026-11-15 with
 # `allfocus evaluate --dataset lytro --data DATA --method NAME@FILE --metric Q_MI --metric Q_AB/F`, pair lytro-01. Their
 # own pictures of all twenty pairs score 0.7989 / 0.6476 (U2Fusion) and 0.8278 / 0.6624 (MFF-GAN) in the mean; ours are
-# in docs/results.md.
+# in docs/rivals.md.
 @pytest.mark.parametrize(
     ("name", "file", "q_mi", "q_abf"),
     [
