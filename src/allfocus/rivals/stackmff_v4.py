@@ -9,8 +9,8 @@ X. Xie et al., StackMFF V4, first published as the fusion stage of "Generative m
 3. A block refines each frame by itself, frames attend once more, and the largest channel is the frame's score.
 
 Any number of frames at a time. The network needs sides that are multiples of 128: frames are continued by repeating
-their edges and cut back, where OpenFocus stretches them. On ten pairs with a truth (Real-MFF, MFI-WHU) the two differ by
-0.02 dB in the mean.
+their edges and cut back, where OpenFocus stretches them. On ten pairs with a truth (Real-MFF, MFI-WHU) the two
+differ by 0.02 dB in the mean.
 """
 
 import itertools

@@ -8,11 +8,11 @@ via Swin transformer", IEEE/CAA Journal of Automatica Sinica 9(7), 2022, 1200-12
 3. Both together go through four more layers and narrow to one luminance.
 
 Windows are of 8 x 8 pixels, every second layer shifted by four; there are six heads, and the layers within widen twice.
+Colours are the mean of both frames, weighed by their distance from grey.
 
-How we differ: the numbers of layers are as others describe the paper, and the widths of the convolutions around them are
-chosen so that the whole has the 0.93 M parameters that are known of it. No authors' weights or pictures were at hand to
-check it by. Colours are the mean of both frames, weighed by
-their distance from grey.
+How we differ: the numbers of layers are as others describe the paper, and the widths of the convolutions around them
+are chosen so that the whole has the 0.93 M parameters that are known of it. No authors' weights or pictures were at
+hand to check it by.
 """
 
 import itertools
