@@ -160,6 +160,19 @@ def test_the_authors_weights_score_as_recorded(name, file, q_mi, q_abf, rival_fi
     assert found == {"Q_MI": pytest.approx(q_mi, abs=5e-4), "Q_AB/F": pytest.approx(q_abf, abs=5e-4)}
 
 
+@pytest.mark.parametrize("name", ["cnn", "swinfusion", "fusion2void", "zmff"])
+def test_what_has_no_weights_to_be_had_fuses_a_part_of_a_lytro_pair(name, folder, lytro):
+    """With fresh weights, or few steps, so only what holds whatever the weights are."""
+    pair = [frame[200:264, 200:270] for frame in lytro(2)]
+    fused = fuse(pair, method=rival(name, folder), device="cpu", check=False).image
+    assert fused.shape == (64, 70, 3)
+    assert np.isfinite(fused).all()
+    assert fused.std() > 0
+    if name == "cnn":  # blends both frames, with weights that the guided filter may push a little beyond 0..1
+        low, high = np.minimum(*pair), np.maximum(*pair)
+        assert np.mean((fused >= low - 0.01) & (fused <= high + 0.01)) > 0.99
+
+
 def test_the_command_takes_weights(rival_files, stack_folder, tmp_path):
     weights = rival_files / "stackmff_v4.pth"
     arguments = ["fuse", str(stack_folder), "--no-align", "--method", "stackmff-v4"]
@@ -290,6 +303,7 @@ def test_windows_of_swinfusion_see_all_of_a_window_and_nothing_else():
     assert not moved[:, 4:].any()
 
 
+@pytest.mark.slow
 def test_fitting_longer_brings_zmff_nearer_to_the_sharp_parts():
     generator = np.random.default_rng(0)
     sharp = np.repeat(np.repeat(generator.random((16, 16, 3), dtype=np.float32), 4, 0), 4, 1)
