@@ -9,6 +9,7 @@ import json
 import math
 import os
 import struct
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def _require_file(path: Path) -> None:
 def _read_pytorch(path: Path) -> Tensors:
     import torch
 
+    _require_small_archive(path)
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except MemoryError:
@@ -108,6 +110,17 @@ def _read_pytorch(path: Path) -> Tensors:
         # Networks that were trained on several devices have this before every name.
         tensors[name.removeprefix("module.")] = tensor.detach().to(torch.float32).numpy()
     return tensors
+
+
+def _require_small_archive(path: Path) -> None:
+    """Refuses an archive that says it unpacks to more than is read: a few bytes can stand for gigabytes of zeros."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return  # the older format, or what torch itself will refuse
+    if size > MOST_BYTES:
+        raise _refusal(path, f"it unpacks to {size} bytes; at most {MOST_BYTES} are read")
 
 
 def _read_safetensors(path: Path) -> Tensors:

@@ -3,6 +3,7 @@
 import json
 import pickle
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -77,6 +78,17 @@ def test_a_file_of_anything_else_is_refused(tmp_path, content, ending):
     path = tmp_path / f"net{ending}"
     path.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read as weights"):
+        read_weights(path)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(weight_files, "MOST_BYTES", 100_000)
+    path = tmp_path / "net.pth"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("net/data.pkl", bytes(10_000_000))
+    assert path.stat().st_size < 100_000
+    monkeypatch.setattr(torch, "load", lambda *arguments, **options: pytest.fail("unpacked"))
+    with pytest.raises(InputError, match="unpacks to 10000000 bytes"):
         read_weights(path)
 
 
