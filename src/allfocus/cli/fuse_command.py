@@ -21,14 +21,28 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (.png .tif .jpg .webp).")
 @fusion_options(FUSE)
 @output_options
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    help="The file of weights for a method that takes them from outside; the same as --method NAME@FILE.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check the frames and the outputs, and say what would be done.")
 @json_option
-def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: bool, **values: Any) -> None:
+def fuse(
+    frames: tuple[Path, ...],
+    output: Path | None,
+    weights: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
     """Fuse FRAMES (files, a folder, or one multi-page TIFF) into one picture that is sharp everywhere.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder.
     """
+    if weights is not None:
+        values["method"] = f"{values['method']}@{weights}"
     options = take_options(values)
     outputs = FuseOutputs(output or default_output(frames[0]), **values)
     if dry_run:

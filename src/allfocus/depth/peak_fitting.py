@@ -22,7 +22,7 @@ USUAL_EXPONENT = 1.5
 """Of a stack that has too little detail between its ends to tell."""
 INNER = 0.75
 """Share of that p with which tops between frames are found. Lenses are sharp over a whole range about their focus, so
-curves are blunter at the top than beside it; at the ends of a stack only the side is seen. (Of 1, 0.85, 0.75 and 0.65.)"""
+curves are blunter at the top than beside it; at the ends of a stack only the side is seen. (Of 1, 0.85, 0.75, 0.65.)"""
 FEWEST = 400
 """Pixels that must tell p."""
 FARTHEST = 1.2
