@@ -27,7 +27,7 @@ Map = NDArray[np.float32]
 
 TILE = 512
 """Pixels a side of a tile."""
-EDGE = MARGIN + 12
+EDGE = MARGIN + 24
 """Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves."""
 SAMPLE_TILES = 9
 """Tiles that tell the shape of the focus curves."""
@@ -117,7 +117,7 @@ class _Measuring:
         sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
         # What tells the shape is kept of small pictures, so that they are gathered once.
         kept = {tile: self._gather(tile) for tile in sample} if len(tiles) <= SAMPLE_TILES else {}
-        exponents = self._choose_exponents(kept.get(tile) or self._gather(tile) for tile in sample)
+        exponents = self._choose_exponents((tile, *(kept.get(tile) or self._gather(tile))) for tile in sample)
         position, error = (np.full(self.size, np.nan, np.float32) for _ in range(2))
         for number, tile in enumerate(tiles):
             area, curves = kept.pop(tile) if tile in kept else self._gather(tile)
@@ -138,12 +138,16 @@ class _Measuring:
         curves.own[guide < 0] = False
         return area, curves
 
-    def _choose_exponents(self, sample: Iterator[tuple[Area, FocusCurves]]) -> tuple[float, ...]:
+    def _choose_exponents(
+        self, sample: Iterator[tuple[tuple[int, int, int, int], Area, FocusCurves]]
+    ) -> tuple[float, ...]:
         parts = []
-        for _, curves in sample:
-            rows, columns = np.nonzero(curves.own & np.isfinite(curves.energies[0]).all(axis=0))
+        for tile, area, curves in sample:
+            inside = within(_area(tile), area)
+            energies = curves.energies[:, :, *inside]
+            rows, columns = np.nonzero(curves.own[inside] & np.isfinite(energies[0]).all(axis=0))
             every = -(-max(1, rows.size) // SAMPLE)
-            parts.append(curves.energies[:, :, rows[::every], columns[::every]])
+            parts.append(energies[:, :, rows[::every], columns[::every]])
         together = np.concatenate(parts, axis=2)
         return tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
 

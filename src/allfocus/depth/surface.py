@@ -35,7 +35,7 @@ MEETING, MEETING_WIDTH = 0.2, 4.0
 deviations both), one thing ends and another begins. There the blur of one lies over the other, and what is measured
 belongs to neither. (Of 0.3, 0.2 and 0.12; with 0.3 the rendered circuit board is 0.17 steps off instead of 0.14, with
 0.12 a tenth less of it is measured.)"""
-MARGIN = round(3 * MEETING_WIDTH) + 2 * RADIUS
+MARGIN = round(4 * MEETING_WIDTH) + 2 * RADIUS
 """Pixels around a part of a picture that have to be known for the surface in it."""
 
 
