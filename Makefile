@@ -13,7 +13,7 @@ demo: $(STAMPS)/core
 	$(BIN)/allfocus demo --output demo --overwrite
 
 test: lint
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
 lint: $(STAMPS)/all
 	$(BIN)/ruff check --quiet

@@ -51,6 +51,8 @@ class Studio:
     """A running server: its address, and its API in plain calls."""
 
     address: str
+    log: Path
+    """What it says."""
 
     def get(self, path: str) -> bytes:
         with urllib.request.urlopen(self.address + path, timeout=60) as answer:
@@ -94,14 +96,21 @@ class Process:
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
                 [*command, "--work", str(self.folder / "work"), *self.options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": search},
             )
-        return Studio(address_in(self.folder / "log", self.process))
+        return Studio(address_in(self.folder / "log", self.process), self.folder / "log")
 
     def stop(self, with_signal: int = signal.SIGINT) -> None:
         self.process.send_signal(with_signal)
-        self.process.wait(timeout=60)
+        try:
+            self.process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # or it would outlive the tests
+            self.process.wait()
+            raise AssertionError(f"the server did not end: {(self.folder / 'log').read_text()}") from None
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +130,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory, module_brake: Any) -> Itera
 
 def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
     """What the server printed about where it listens."""
-    for _ in range(1200):
+    for _ in range(2400):
         found = re.search(r"http://[\d.]+:\d+", log.read_text())
         if found:
             return found[0]
@@ -141,7 +150,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no Chromium found; install the package chromium")
     expect.set_options(timeout=60 * SECONDS)  # a shared machine is slow at random
     with playwright_api.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=list(SWITCHES))
+        started = driver.chromium.launch(executable_path=program, args=list(SWITCHES), timeout=180 * SECONDS)
         yield started
         started.close()
 
@@ -153,6 +162,8 @@ class Watched:
     page: Page
     problems: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    """All that the console said and all requests with their ends, for whoever wants to know why a test failed."""
 
     def allow(self, text: str) -> None:
         """Expect messages of the console with this text in them."""
@@ -160,29 +171,52 @@ class Watched:
 
 
 @pytest.fixture
-def watched(browser: Browser, studio: Studio) -> Iterator[Watched]:
+def watched(browser: Browser, studio: Studio, not_for_ever: Any, has_failed: Any) -> Iterator[Watched]:
     """A fresh window; afterwards: no error in its console, no request to another host."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
-    context.set_default_timeout(60 * SECONDS)
-    page = context.new_page()
+    seen: list[Watched] = []
+
+    def describe() -> str:
+        story = seen[0].story if seen else ["no window was opened"]
+        return "\n".join(["--- the page:", *story[-200:], "--- the server:", studio.log.read_text()[-20_000:]])
+
+    with not_for_ever(describe):
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
+        context.set_default_timeout(60 * SECONDS)
+        seen.append(watch(context.new_page(), studio))
+        yield seen[0]
+        if has_failed():
+            print(describe())
+        context.close()
+    unexpected = [text for text in seen[0].problems if not any(allowed in text for allowed in seen[0].allowed)]
+    assert unexpected == []
+
+
+def watch(page: Page, studio: Studio) -> Watched:
+    """A page with somebody who writes down what goes on in it."""
     seen = Watched(page)
 
     def on_console(message: ConsoleMessage) -> None:
+        seen.story.append(f"console: {message.type} {message.text}")
         from_driver = "GL Driver Message" in message.text  # how fast WebGL is without a graphics card, not whether
         if message.type in ("error", "warning") and not from_driver:
             seen.problems.append(f"{message.text} {message.location.get('url', '')}")
 
     def on_request(request: Request) -> None:
+        seen.story.append(f"asks: {request.method} {request.url[:300]}")
         if not request.url.startswith((studio.address, "blob:", "data:")):
             seen.problems.append(f"a request to another host: {request.url}")
 
+    def on_error(error: object) -> None:
+        seen.story.append(f"uncaught: {error}")
+        seen.problems.append(f"uncaught: {error}")
+
     page.on("console", on_console)
-    page.on("pageerror", lambda error: seen.problems.append(f"uncaught: {error}"))
+    page.on("pageerror", on_error)
+    page.on("crash", lambda _: seen.story.append("the page has crashed"))
     page.on("request", on_request)
-    yield seen
-    context.close()
-    unexpected = [text for text in seen.problems if not any(allowed in text for allowed in seen.allowed)]
-    assert unexpected == []
+    page.on("requestfinished", lambda request: seen.story.append(f"has: {request.method} {request.url[:300]}"))
+    page.on("requestfailed", lambda request: seen.story.append(f"has not: {request.method} {request.url[:300]}"))
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +265,7 @@ def open_job(page: Page, studio: Studio, identity: str) -> Locator:
 
 def settle(page: Page) -> None:
     """Wait until the canvas shows what was asked for, with all its tiles."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    settle_cards(page)
     expect(page.locator("#canvas")).to_have_attribute("data-complete", "true")
 
 
@@ -965,8 +999,17 @@ def test_a_card_that_is_dragged_while_a_file_arrives_lands_where_it_is_dropped(w
 
 
 def settle_cards(page: Page) -> None:
-    """Wait until what was asked for is drawn."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    """Wait until what was asked for is drawn.
+
+    What runs in a page has no time limit in the driver, and a browser that draws nothing (its process for graphics has
+    died or hangs) never calls back; so the page itself must give up.
+    """
+    page.evaluate(
+        """() => new Promise((done, fail) => {
+          requestAnimationFrame(() => requestAnimationFrame(done));
+          setTimeout(() => fail(new Error("the browser has drawn nothing for two minutes")), 120_000);
+        })"""
+    )
 
 
 def test_an_error_goes_when_the_next_try_begins(watched, studio, frame_paths):
