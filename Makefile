@@ -13,7 +13,7 @@ demo: $(STAMPS)/core
 	$(BIN)/allfocus demo --output demo --overwrite
 
 test: lint
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8
 
 lint: $(STAMPS)/all
 	$(BIN)/ruff check --quiet
