@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from allfocus.batch.planes.fusion import fuse_planes
     from allfocus.batch.running import fuse_stacks
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
+    from allfocus.exporting import export_onnx
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
     from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from allfocus.images.reading import read_image, read_stack
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
-    from allfocus.network.onnx_export import export_onnx
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
     from allfocus.stack.options import FuseOptions, FuseOutputs
@@ -94,7 +94,7 @@ _MODULES = {
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
-    "export_onnx": "allfocus.network.onnx_export",
+    "export_onnx": "allfocus.exporting",
     "fuse": "allfocus.fusion.methods",
     "fuse_files": "allfocus.stack.pipeline",
     "fuse_planes": "allfocus.batch.planes.fusion",
