@@ -27,8 +27,11 @@ from allfocus.errors import InputError
 from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered, option_flags
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from allfocus.batch.manifest import StackRecord
     from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
+    from allfocus.batch.stacks import Stack
 
 PLANES_TAKE = ("prefer", "device")
 """Options of a fusion that planes have too."""
@@ -218,7 +221,7 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
     )
 
 
-def _print_stacks(stacks: list[Any], folder: Path, *, as_json: bool) -> None:
+def _print_stacks(stacks: "list[Stack]", folder: Path, *, as_json: bool) -> None:
     if as_json:
         listed = [{"stack": each.name, "frames": each.frames, "problem": each.problem} for each in stacks]
         print_json({"folder": folder, "stacks": listed})
@@ -288,7 +291,7 @@ def _line_printer(*, quiet: bool) -> "BatchListener":
     return update
 
 
-def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
+def _table(state: "BatchProgress", latest: "list[StackRecord]") -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text

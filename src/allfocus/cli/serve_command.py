@@ -1,13 +1,16 @@
 """``allfocus serve``: the studio in a browser, and the same over HTTP."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from allfocus.cli.printing import device_option, echo
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from allfocus.web.settings import ServerSettings
 
 
 @click.command(short_help="Open the studio in a browser.")
@@ -67,7 +70,7 @@ def serve(no_browser: bool, **options: Any) -> None:
     run_server(settings, ready=ready)
 
 
-def _read_settings(options: dict[str, Any]) -> Any:
+def _read_settings(options: dict[str, Any]) -> "ServerSettings":
     from allfocus.images.reading import MAX_PIXELS
     from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token
 
