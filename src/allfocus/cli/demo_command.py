@@ -58,7 +58,7 @@ class DemoScores:
 @overwrite_option
 @json_option
 def demo(output: Path, scene_name: str, method: str, device: str, overwrite: bool, as_json: bool) -> None:
-    """Render a stack, fuse it, and print how much nearer to the truth the result is than any single frame."""
+    """Render a stack, fuse it, and print PSNR and SSIM against the ground truth, beside the best single frame."""
     import allfocus
     from allfocus.images.writing import check_output
     from allfocus.scenes.writing import write_scene

@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 @click.option("--max-waiting", type=click.IntRange(min=0), default=8, show_default=True, help="Stacks that may wait.")
 @click.option("--max-jobs", type=click.IntRange(min=1), default=200, show_default=True, help="Jobs kept at a time.")
 @click.option("--max-frames", type=click.IntRange(min=1), default=1000, show_default=True, help="Frames of one job.")
-@click.option("--max-upload", default="1G", show_default=True, help="Largest file that is taken.")
-@click.option("--max-pixels", type=click.IntRange(min=1), help="Largest frame that is taken.")
-@click.option("--max-disk", default="50G", show_default=True, help="Room of all jobs together.")
-@click.option("--max-cache", default="10G", show_default=True, help="Of it, room for pictures that can be made again.")
+@click.option("--max-upload", default="1G", show_default=True, help="Largest upload.")
+@click.option(
+    "--max-pixels", type=click.IntRange(min=1), help="Refuse frames with more pixels than this; default: 200 million."
+)
+@click.option("--max-disk", default="50G", show_default=True, help="Disk space of all jobs together.")
+@click.option(
+    "--max-cache", default="10G", show_default=True, help="Of that, for cached pictures, which can be made again."
+)
 @click.option(
     "--lifetime", type=float, default=168, show_default=True, help="Hours after which an unchanged job is deleted."
 )
