@@ -40,7 +40,7 @@ def make_job_routes(studio: Studio) -> APIRouter:
             "local_folders": bool(settings.allow_folders),
             "jobs_waiting": settings.jobs_waiting,
             "waiting_now": studio.fusions.waiting,
-            "used_bytes": studio.used_bytes(),
+            "used_bytes": studio.room.used(),
             "samples": list(SCENES),
         }
 

@@ -75,7 +75,7 @@ class Viewer:
     def _make(self, job: Job, run: Run, name: str, target: Path, size: int) -> None:
         run_folder = self._studio.store.folder(job.id) / run.folder
         values: dict[str, Any] = {"layer": str(target)}
-        self._studio.require_room(size)
+        self._studio.room.require(size)
         if name == "result":
             task = "prepare_result"
             depth = {"working_depth": run.working_depth, "white": run.white}
@@ -90,7 +90,7 @@ class Viewer:
                 raise Refusal(404, "the result has no such layer")
             task = "prepare_frame"
             values |= {
-                "path": str(self._studio.frame_path(job, frame)),
+                "path": str(self._studio.store.frame_path(job, frame)),
                 "name": frame.name,
                 "run": str(run_folder),
                 "crop": run.crop,
@@ -274,7 +274,7 @@ class Viewer:
         folder = self._studio.store.folder(job_id)
         suffix = {"tiff": "tif", "png": "png", "jpeg": "jpg"}[ending]
         target = self._studio.store.temporary / f"{secrets.token_hex(6)}.{suffix}"
-        self._studio.require_room(layers.layer_bytes(run.width, run.height, run.channels, depth))
+        self._studio.room.require(layers.layer_bytes(run.width, run.height, run.channels, depth))
         values = {
             "samples": str(self._shown(job, run, "result") / "level0.npy"),
             "result": str(folder / run.folder / "result.tif"),
