@@ -34,7 +34,7 @@ from allfocus.stack.pipeline import fuse_files
 from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
 from allfocus.web.job_records import options_from_json
-from allfocus.web.layers import choose_white, encode_jpeg, to_bytes, write_layer
+from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes, write_layer
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -124,7 +124,7 @@ def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> No
     white = choose_white(small) if image.bit_depth > 8 else 1.0
     Path(target).parent.mkdir(exist_ok=True)
     replace_file(
-        Path(target), encode_jpeg(to_bytes(small, white), icc_profile=image.icc_profile, quality=85), overwrite=True
+        Path(target), jpeg_bytes(to_bytes(small, white), icc_profile=image.icc_profile, quality=85), overwrite=True
     )
 
 

@@ -134,9 +134,9 @@ class Viewer:
         if not pixels.size:
             raise Refusal(404, "there is no such tile")
         if name in run.maps:
-            return layers.encode_png(pixels), "image/png"
+            return layers.png_bytes(pixels), "image/png"
         profile = None if name.startswith("difference-") else self._profile(job, run)
-        return layers.encode_jpeg(pixels, icc_profile=profile), "image/jpeg"
+        return layers.jpeg_bytes(pixels, icc_profile=profile), "image/jpeg"
 
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
         if not name.startswith("difference-"):
