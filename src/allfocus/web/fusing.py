@@ -168,7 +168,7 @@ class Fusions:
             "layers": str(folder / "layers" / run_name),
             "options": self._complete(options, frames).settings(),
         }
-        reply = self._run_task(job, work, "fuse_stack", values)
+        reply = self._run_task(job, work, "fuse_job", values)
         if reply is None:
             self._tidy(job)
             return

@@ -77,18 +77,18 @@ class Viewer:
         values: dict[str, Any] = {"layer": str(target)}
         self._studio.room.require(size)
         if name == "result":
-            task = "prepare_result"
+            task = "write_result_layer"
             depth = {"working_depth": run.working_depth, "white": run.white}
             values |= {"path": str(run_folder / "result.tif"), **depth}
         elif name in run.maps:
-            task = "prepare_map"
+            task = "write_map_layer"
             values |= {"path": str(run_folder / f"{name}.png")}
         else:
             frame_id = name.removeprefix("frame-")
             frame = job.frame(frame_id)
             if frame is None or frame_id not in run.frames:
                 raise Refusal(404, "the result has no such layer")
-            task = "prepare_frame"
+            task = "write_frame_layer"
             values |= {
                 "path": str(self._studio.store.frame_path(job, frame)),
                 "name": frame.name,
