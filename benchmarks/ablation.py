@@ -19,7 +19,7 @@ from allfocus.metrics.scoring import score
 from allfocus.network.checkpoint import load_network
 from allfocus.training.loop import train
 from allfocus.training.recipe import read_recipe
-from allfocus.training.run_folder import STATE_FILE, WEIGHTS_FILE
+from allfocus.training.run_files import STATE_FILE, WEIGHTS_FILE
 
 RECIPES = Path(__file__).parent.parent / "recipes" / "ablation"
 

@@ -23,7 +23,7 @@ ROOMS = {
     *("images", "alignment", "fusion", "files", "network", "metrics", "datasets", "scenes", "pages", "stack_report"),
     *("html_pages.py", "version.py", "errors.py", "progress.py", "machine.py", "plugins.py", "__init__.py"),
     *(f"training/{name}.py" for name in ("photos", "samples", "losses", "recipe", "stepping", "validation")),
-    *("training/run_log.py", "training/run_folder.py"),
+    *("training/run_log.py", "training/run_files.py"),
 }
 RECORDS = {"FuseOptions", "FuseOutputs", "FusionPlan", "StackPlan", "Recipe"}
 NO_OPTIONS = {"frames", "photos", "output", "run", "as_json", "dry_run", "bit_depth"}

@@ -22,7 +22,7 @@ from allfocus.training import stepping
 from allfocus.training.loop import train
 from allfocus.training.photos import load_photos
 from allfocus.training.recipe import Recipe, learning_rate, read_recipe
-from allfocus.training.run_folder import STATE_FILE, WEIGHTS_FILE
+from allfocus.training.run_files import STATE_FILE, WEIGHTS_FILE
 from allfocus.training.samples import Batch
 from allfocus.training.stepping import Stepper
 

@@ -2,11 +2,11 @@
 
 import base64
 from collections.abc import Iterator
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
@@ -27,7 +27,7 @@ _ENTRY_VALUE = 2
 _DEEPEST = 40
 
 
-def require_finite(logits: ArrayLike, shape: tuple[int, ...], weights: str | None) -> NDArray[np.float32]:
+def require_finite(logits: Any, shape: tuple[int, ...], weights: str | None) -> NDArray[np.float32]:
     """Returns what a network said as float32, which are numbers, of the shape that was asked for.
 
     Args:
@@ -53,7 +53,7 @@ def require_finite(logits: ArrayLike, shape: tuple[int, ...], weights: str | Non
     return values
 
 
-def read_network(file: Path | Traversable) -> bytes:
+def read_network(file: Any) -> bytes:
     """Returns the bytes of an ONNX file, if all its weights are in it.
 
     onnxruntime would look for others in the current folder, where anybody may have put them.
@@ -72,7 +72,7 @@ def read_network(file: Path | Traversable) -> bytes:
     return require_self_contained(data, file)
 
 
-def require_self_contained(data: bytes, file: object) -> bytes:
+def require_self_contained(data: bytes, file: Any) -> bytes:
     """Returns the bytes of a network, and raises InputError when it keeps weights in other files.
 
     Args:

@@ -19,7 +19,7 @@ from allfocus.errors import InputError, TrainingError
 from allfocus.network.checkpoint import build_network, load_network
 from allfocus.training.photos import load_banks
 from allfocus.training.recipe import Recipe, learning_rate
-from allfocus.training.run_folder import RunFolder
+from allfocus.training.run_files import RunFiles
 from allfocus.training.run_log import RunLog
 from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
@@ -75,7 +75,7 @@ def train(
     rank, world = _join_processes(place)
     tell = progress if progress is not None and rank == 0 else lambda _: None
     iterations, every = recipe.optimizer.iterations, recipe.log
-    folder = RunFolder(run, recipe)
+    folder = RunFiles(run, recipe)
     if not resume:
         folder.require_new()  # before hundreds of photos are read
     bank, held_out = load_banks(

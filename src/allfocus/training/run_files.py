@@ -18,7 +18,7 @@ STATE_FILE = "state.safetensors"
 WEIGHTS_FILE = "weights.safetensors"
 
 
-class RunFolder:
+class RunFiles:
     """The files of one run, and the recipe that they belong to."""
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
