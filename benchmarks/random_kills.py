@@ -168,7 +168,7 @@ class Studio:
     def ask(self, kind: str, path: str, **values: object) -> httpx.Response:
         """The answer to a request, which must be a good one."""
         assert self.client is not None
-        answer = self.client.request(kind, path, **values)  # type: ignore[arg-type]
+        answer = self.client.request(kind, path, **values)  # type: ignore[arg-type]  # each value has a type of its own
         if answer.is_error:
             raise AssertionError(f"{kind} {path}: {answer.status_code} {answer.text}")
         return answer

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from allfocus.stack.aligned_files import AlignedFiles, align_files
     from allfocus.stack.options import FuseOptions, FuseOutputs
     from allfocus.stack.pipeline import fuse_files
+    from allfocus.training.loop import train
     from allfocus.training.recipe import read_recipe
-    from allfocus.training.train import train
 
 from allfocus.version import __version__
 
@@ -106,7 +106,7 @@ _MODULES = {
     "read_stack": "allfocus.images.reading",
     "render_scene": "allfocus.scenes.rendering",
     "score": "allfocus.metrics.scoring",
-    "train": "allfocus.training.train",
+    "train": "allfocus.training.loop",
     "write_image": "allfocus.images.writing",
 }
 """Where each public name is defined."""

@@ -10,7 +10,7 @@ import click
 from allfocus.cli.printing import device_option, echo
 
 if TYPE_CHECKING:
-    from allfocus.training.train import TrainingProgress
+    from allfocus.training.loop import TrainingProgress
 
 
 @click.command(short_help="Train a network on ordinary photos.")
@@ -49,7 +49,7 @@ def train(
         recipe=chosen,
         resume=resume,
         progress=show_training,
-        device=None if device == "auto" else device,
+        device=device,
         stop_after_seconds=stop_after,
         start=start,
     )
