@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from allfocus.batch.running import fuse_stacks
     from allfocus.depth.measurement import MeasuredDepth, measure_depth
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
+    from allfocus.exporting import export_onnx
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
     from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
@@ -32,14 +33,13 @@ if TYPE_CHECKING:
     from allfocus.images.reading import read_image, read_stack
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
-    from allfocus.network.onnx_export import export_onnx
     from allfocus.relief.writing import ReliefOptions, write_relief
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
     from allfocus.stack.options import FuseOptions, FuseOutputs
     from allfocus.stack.pipeline import fuse_files
+    from allfocus.training.loop import train
     from allfocus.training.recipe import read_recipe
-    from allfocus.training.train import train
 
 from allfocus.version import __version__
 
@@ -102,7 +102,7 @@ _MODULES = {
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
-    "export_onnx": "allfocus.network.onnx_export",
+    "export_onnx": "allfocus.exporting",
     "fuse": "allfocus.fusion.methods",
     "fuse_files": "allfocus.stack.pipeline",
     "fuse_planes": "allfocus.batch.planes.fusion",
@@ -115,7 +115,7 @@ _MODULES = {
     "read_stack": "allfocus.images.reading",
     "render_scene": "allfocus.scenes.rendering",
     "score": "allfocus.metrics.scoring",
-    "train": "allfocus.training.train",
+    "train": "allfocus.training.loop",
     "write_image": "allfocus.images.writing",
     "write_relief": "allfocus.relief.writing",
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds, take_options
+from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
 from allfocus.cli.printing import (
     echo,
@@ -24,11 +24,14 @@ from allfocus.cli.printing import (
 )
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
-from allfocus.stack.options import BATCH, KINDS, offered, option_flags
+from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered, option_flags
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from allfocus.batch.manifest import StackRecord
     from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
+    from allfocus.batch.stacks import Stack
 
 PLANES_TAKE = ("prefer", "device")
 """Options of a fusion that planes have too."""
@@ -75,7 +78,13 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     show_default=True,
     help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap.",
 )
-@click.option("--gap", type=float, default=10.0, show_default=True, help="Seconds that begin a new stack (--by time).")
+@click.option(
+    "--gap",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Seconds between two frames that begin a new stack (--by time).",
+)
 @click.option("--size", type=click.IntRange(min=2), help="Frames in each stack, counted off (--by number).")
 @click.option(
     "--manifest",
@@ -85,7 +94,9 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option("--dry-run", is_flag=True, help="Only show the stacks that were found.")
 @click.option("--scheduler", help="Address or scheduler file of a running Dask scheduler, like tcp://host:8786.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default: what it can hold.")
-@click.option("--memory", "memory_limit", callback=parse_memory, help="For each process on this machine, like 3GB.")
+@click.option(
+    "--memory", "memory_limit", callback=parse_memory, help="Memory of each process on this machine, like 3GB."
+)
 @click.option(
     "--patience", type=float, default=120.0, show_default=True, help="Seconds to wait for a scheduler that is gone."
 )
@@ -94,11 +105,18 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     "--settle", type=float, default=10.0, show_default=True, help="Seconds without a change that end a stack (--watch)."
 )
 @click.option("--stop-after", type=float, help="Seconds without anything to do that end --watch; default: never.")
-@click.option("--format", "ending", type=click.Choice(["png", "tif", "jpg", "webp"]), help="Else as the frames.")
+@click.option(
+    "--format",
+    "ending",
+    type=click.Choice(["png", "tif", "jpg", "webp"]),
+    help="Format of the results; by default as the frames.",
+)
 @fusion_options(BATCH)
 @map_options
-@click.option("--fill-missing", is_flag=True, help="Take chunks that an OME-Zarr lacks as empty, not as lost.")
-@click.option("--channel", type=click.IntRange(min=0), help="The one to take of planes with several (OME-Zarr).")
+@click.option("--fill-missing", is_flag=True, help="Treat missing chunks of an OME-Zarr as empty, not as an error.")
+@click.option(
+    "--channel", type=click.IntRange(min=0), help="Channel to fuse of an OME-Zarr with several, counted from 0."
+)
 @overwrite_option
 @json_option
 def batch(
@@ -149,7 +167,7 @@ def batch(
     if dry_run:
         _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
         return
-    maps, chosen_options = take_kinds(values), take_options(values)
+    maps, chosen_options = take_kinds(values), FuseOptions(**values)
     with live_table(quiet=as_json) as progress:
         result = fuse_stacks(
             folder,
@@ -218,7 +236,7 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
     )
 
 
-def _print_stacks(stacks: list[Any], folder: Path, *, as_json: bool) -> None:
+def _print_stacks(stacks: "list[Stack]", folder: Path, *, as_json: bool) -> None:
     if as_json:
         listed = [{"stack": each.name, "frames": each.frames, "problem": each.problem} for each in stacks]
         print_json({"folder": folder, "stacks": listed})
@@ -288,7 +306,7 @@ def _line_printer(*, quiet: bool) -> "BatchListener":
     return update
 
 
-def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
+def _table(state: "BatchProgress", latest: "list[StackRecord]") -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text

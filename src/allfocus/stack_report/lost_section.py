@@ -6,7 +6,7 @@ from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetai
 from allfocus.pages.html import build_table, escape
 from allfocus.pages.pictures import Window, data_address
 from allfocus.stack_report.contents import StackReport
-from allfocus.stack_report.pictures import Stack, read_window, reduce_frame
+from allfocus.stack_report.pictures import Stack, read_window, shrink_frame
 
 MAP_SIDE = 960
 """Pixels of the longer side of the map on the page."""
@@ -39,7 +39,8 @@ def lost_section(report: StackReport, frames: Stack, gain: np.float32) -> str:
 
 def _sentence(lost: LostDetail) -> str:
     kind = ' class="warning"' if lost.is_worth_a_warning else ""
-    return (
+    mended = f"<p>{lost.mending[:1].upper()}{lost.mending[1:]}.</p>" if lost.mended else ""
+    return mended + (
         f"<p{kind}>In {_percent(lost.share)} of the picture less than half of the detail is left that some frame "
         f'shows; in {_percent(lost.erased)} less than a third.</p><p class="quiet">Worth a look above '
         f"{WARNING_SHARE:g} % of the one or {WARNING_ERASED:g} % of the other. Rings around transparent things that "
@@ -58,7 +59,7 @@ def _table(lost: LostDetail) -> str:
 
 
 def _map(report: StackReport, lost: LostDetail) -> str:
-    picture = paint_lost_detail(reduce_frame(report.image, MAP_SIDE), lost)
+    picture = paint_lost_detail(shrink_frame(report.image, MAP_SIDE), lost)
     height, width = picture.shape[:2]
     return (
         '<figure class="map"><button type="button" class="frame" data-label="Lost detail"><img alt="Lost detail map" '

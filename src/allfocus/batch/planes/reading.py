@@ -26,6 +26,7 @@ from allfocus.batch.planes.tiled_tiff import read_pixel_size
 from allfocus.errors import InputError
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
+from allfocus.images.conversion import from_integers
 from allfocus.images.reading import FrameFile, list_frames
 from allfocus.images.spool import reduce_frame
 from allfocus.images.tiff_decoder import require_segments
@@ -285,10 +286,7 @@ class PlaneSource:
 
     def read(self, index: int, area: Area) -> NDArray[np.float32]:
         """Returns an area of a plane at full scale."""
-        samples = self.read_levels(index, area)
-        if samples.dtype == np.float32:
-            return samples
-        return samples.astype(np.float32) / np.float32(np.iinfo(samples.dtype).max)
+        return from_integers(self.read_levels(index, area))
 
     def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
         """Returns an area of a plane at a level: from the survey where that is the one it has, else from its pixels."""

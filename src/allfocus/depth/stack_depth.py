@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,6 @@ from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.writing import encode_image
 from allfocus.progress import CountProgress
-
-if TYPE_CHECKING:
-    from allfocus.stack.options import FuseOptions
 
 Map = NDArray[np.float32]
 
@@ -48,8 +44,10 @@ class StackDepth:
 def measure_stack(
     spool: FrameSpool,
     result: FusionResult,
-    options: "FuseOptions",
+    *,
     exif: Sequence[bytes | None],
+    z_step: str | None = None,
+    pixel_size: str | None = None,
     progress: CountProgress | None = None,
 ) -> StackDepth | None:
     """Returns the depth of a fused stack; None for methods that make no decision.
@@ -57,8 +55,9 @@ def measure_stack(
     Args:
         spool: The frames, aligned.
         result: What fusing them gave, in 0..1.
-        options: Unit and size of a pixel are taken from them.
         exif: Of each frame; the distances of focus in it count where no step is given.
+        z_step: How far neighbouring frames are apart, such as 2.5um.
+        pixel_size: How far neighbouring pixels are apart.
         progress: Called as the work goes on.
     """
     if result.decision is None or result.depth is None or result.confidence is None:
@@ -74,14 +73,19 @@ def measure_stack(
         holes = np.where(everywhere, np.float32(0), np.float32(np.nan))
         measured = replace(measured, position=measured.position + holes, standard_error=measured.standard_error + holes)
     filled = fill_depth(measured, result.depth, result.confidence, picture)
-    pixel = read_length(options.pixel_size, name="pixel_size") if options.pixel_size else None
-    return StackDepth(measured, filled, _find_scale(options, exif, len(spool)), pixel)
+    pixel = read_length(pixel_size, name="pixel_size") if pixel_size else None
+    if z_step is not None:
+        scale = DepthScale.of_step(read_length(z_step), len(spool))
+    else:
+        scale = scale_of_exif(exif) or DepthScale.in_steps(len(spool))
+    return StackDepth(measured, filled, scale, pixel)
 
 
-def _find_scale(options: "FuseOptions", exif: Sequence[bytes | None], frames: int) -> DepthScale:
-    if options.z_step is not None:
-        return DepthScale.of_step(read_length(options.z_step, name="z_step"), frames)
-    return scale_of_exif(exif) or DepthScale.in_steps(frames)
+def tell_depth(depth: StackDepth | None) -> str:
+    """What there is to say about a depth, as a sentence; empty where it is measured in steps."""
+    if depth is not None and depth.measured.frames < 3:
+        return "two frames do not tell a depth between them; nothing is measured"
+    return "" if depth is None or not depth.scale.source else f"depth is in {depth.scale.unit}, by {depth.scale.source}"
 
 
 def encode_depth_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | memoryview:
