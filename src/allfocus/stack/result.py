@@ -111,7 +111,7 @@ MAP_PICTURES: dict[str, Callable[[StackFusion], Image | None]] = {
     "veil_map": _veil_map,
     "check_map": _check_map,
 }
-"""What each map shows; None where a method does not know it. Those of depth are in :mod:`allfocus.depth.stack_depth`."""
+"""What each map shows; None where a method does not know it. Maps of depth: :mod:`allfocus.depth.stack_depth`."""
 
 
 def decision_picture(decision: NDArray[np.integer], frame_count: int) -> Image:
