@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import allfocus
+from allfocus.alignment.placement import common_window
 from allfocus.batch.stacks import Stack, find_stacks
 from allfocus.errors import AllfocusError
 from allfocus.fusion.frame_checks import grey_levels
@@ -27,7 +28,7 @@ from allfocus.fusion.methods import require_method
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.stack.frames import PreparedFrames
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.pipeline import StackFusion
+from allfocus.stack.result import StackFusion
 
 Plane = NDArray[np.float32]
 
@@ -56,7 +57,7 @@ def band_strengths(picture: Plane) -> list[Plane]:
 def aligned_frames(reader: StackReader, fusion: StackFusion) -> Iterator[Plane]:
     """The grey frames that were fused, on the grid and in the crop of the result, one at a time."""
     kept = [index for index, name in enumerate(reader.names) if name in fusion.frames]
-    for pixels, _ in PreparedFrames(reader, kept, fusion.alignment, RunNotes(), crop=True):
+    for pixels, _ in PreparedFrames(reader, kept, fusion.alignment, RunNotes(), area=common_window(fusion.alignment)):
         yield grey_levels(pixels)
 
 

@@ -10,7 +10,6 @@ import allfocus
 from allfocus.cli.batch_command import ONLY_FOR_STACKS, PLANES_TAKE
 from allfocus.cli.batch_command import batch as batch_command
 from allfocus.cli.fuse_command import fuse as fuse_command
-from allfocus.cli.fusion_options import take_options
 from allfocus.stack import options as module
 from allfocus.stack.options import (
     BATCH,
@@ -73,6 +72,10 @@ def test_no_option_is_a_path_and_none_can_be_changed(name):
         setattr(FuseOptions(), name, None)
 
 
+def options_among(parameters) -> FuseOptions:
+    return FuseOptions(**{name: value for name, value in parameters.items() if name in FIELDS})
+
+
 @pytest.mark.parametrize(("command", "front_end"), [(fuse_command, FUSE), (batch_command, BATCH)])
 def test_the_commands_have_every_option_they_should_with_its_help(command, front_end):
     found = {parameter.name: parameter for parameter in command.params}
@@ -81,7 +84,7 @@ def test_the_commands_have_every_option_they_should_with_its_help(command, front
         if name in found:
             assert about.help in found[name].help
     standard = command.make_context("x", ["frames", "-o", "out"]).params
-    assert take_options({name: value for name, value in standard.items() if name in FIELDS}) == FuseOptions()
+    assert options_among(standard) == FuseOptions()
 
 
 @every_option
@@ -89,7 +92,7 @@ def test_the_command_to_copy_says_every_option_and_is_understood(name):
     options = FuseOptions(**{name: OTHER[name]})
     words = shlex.split(command_line("shots", FuseOutputs("o.tif"), options))
     parsed = fuse_command.make_context("fuse", words[2:]).params
-    assert take_options(parsed) == options
+    assert options_among(parsed) == options
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -142,7 +145,7 @@ def test_the_studio_shows_keeps_and_says_every_option():
     assert job_from_json(job_to_json(job)).options == options
     assert show_job(job, None)["options"] == {name: OTHER[name] for name in offered(STUDIO)}
     parsed = fuse_command.make_context("fuse", shlex.split(command_to_copy(frames, options))[2:]).params
-    assert take_options(parsed) == options
+    assert options_among(parsed) == options
 
 
 @every_option

@@ -14,9 +14,10 @@ from allfocus.stack.options import FuseOptions, FuseOutputs
 def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
     """Raises InputError where the method, the device or an option cannot be used."""
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.stack.plan import check_method
+    from allfocus.fusion.methods import require_method
 
-    check_method(options, FuseOutputs.beside(Path("result.png"), "result", kinds))
+    outputs = FuseOutputs.beside(Path("result.png"), "result", kinds)
+    require_method(options.method, **options.demands(outputs))
     if not 0 <= settle < float("inf"):
         raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}", code="bad-option")
 

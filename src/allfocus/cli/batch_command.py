@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds, take_options
+from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
 from allfocus.cli.printing import (
     echo,
@@ -24,7 +24,7 @@ from allfocus.cli.printing import (
 )
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
-from allfocus.stack.options import BATCH, KINDS, offered, option_flags
+from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered, option_flags
 
 if TYPE_CHECKING:
     from allfocus.batch.manifest import StackRecord
@@ -149,7 +149,7 @@ def batch(
     if dry_run:
         _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
         return
-    maps, chosen_options = take_kinds(values), take_options(values)
+    maps, chosen_options = take_kinds(values), FuseOptions(**values)
     with live_table(quiet=as_json) as progress:
         result = fuse_stacks(
             folder,

@@ -62,7 +62,7 @@ def demo(output: Path, scene_name: str, method: str, device: str, overwrite: boo
     import allfocus
     from allfocus.images.writing import check_output
     from allfocus.scenes.writing import write_scene
-    from allfocus.stack.pipeline import decision_picture
+    from allfocus.stack.result import decision_picture
 
     written = ["truth.png", "fused.png", "before_after.png"]
     for name in [*written, "decision_map.png"] if output.exists() else []:

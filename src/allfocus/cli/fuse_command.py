@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allfocus.cli.fusion_options import fusion_options, output_options, take_options
+from allfocus.cli.fusion_options import fusion_options, output_options
 from allfocus.cli.interruption import ending_at_once
 from allfocus.cli.printing import echo, json_option, print_json, print_notice, progress_bar
-from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, option_flags
+from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, offered, option_flags
 
 if TYPE_CHECKING:
-    from allfocus.stack.pipeline import StackFusion
+    from allfocus.stack.result import StackFusion
 
 
 @click.command(short_help="Fuse a stack into one sharp picture.")
@@ -29,7 +29,7 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder.
     """
-    options = take_options(values)
+    options = FuseOptions(**{name: values.pop(name) for name in offered(FUSE)})
     outputs = FuseOutputs(output or default_output(frames[0]), **values)
     if dry_run:
         _plan(frames, outputs, options, as_json=as_json)
@@ -37,15 +37,13 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
     with ending_at_once():
         from allfocus.stack.pipeline import fuse_files
 
+    def tell(sentence: str) -> None:
+        see = getattr(sentence, "see", "")  # the output that shows more
+        print_notice(f"{sentence}; see {getattr(outputs, see) or option_flags(see)[0]}" if see else sentence)
+
     started = time.perf_counter()
     with progress_bar() as progress:
-        result = fuse_files(
-            frames,
-            outputs,
-            options,
-            progress=progress,
-            notice=lambda sentence: print_notice(sentence + _where_to_see(sentence, outputs)),
-        )
+        result = fuse_files(frames, outputs, options, progress=progress, notice=tell)
     seconds = time.perf_counter() - started
     if as_json:
         print_json(_describe(result, seconds))
@@ -55,12 +53,6 @@ def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: 
     for path in [*result.outputs.values(), *result.slabs]:
         if path != outputs.picture:
             echo(path)
-
-
-def _where_to_see(sentence: str, outputs: FuseOutputs) -> str:
-    """What is added to a notice of which an output shows more: that file, or the option that writes it."""
-    see = getattr(sentence, "see", "")
-    return f"; see {getattr(outputs, see) or option_flags(see)[0]}" if see else ""
 
 
 def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:

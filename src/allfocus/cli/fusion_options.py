@@ -65,11 +65,6 @@ def take_kinds(values: dict[str, Any]) -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if values.pop(f"{kind}_maps"))
 
 
-def take_options(values: dict[str, Any]) -> FuseOptions:
-    """The options of a fusion, taken out of the values of a command."""
-    return FuseOptions(**{name: values.pop(name) for name in list(values) if name in DEFAULTS})
-
-
 def _option(name: str, about: About, default: Any) -> Callable[[Function], Function]:
     on, off = option_flags(name)
     settings: dict[str, Any] = {"help": f"{about.help}.", "default": default}

@@ -25,6 +25,7 @@ from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.memory import require_room
 from allfocus.images.ome_zarr_files import ZarrPlane
+from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
 
 __all__ = [
@@ -300,6 +301,32 @@ class StackReader:
         if self._first is not None and self._first[0] == index:
             return self._first[1]
         return _without_pixels(self.read(index))
+
+    def only(self, kept: Sequence[int]) -> "StackReader":
+        """The same stack with these frames alone; none of the files that were given may be written all the same."""
+        return StackReader([self.frames[index] for index in kept], max_pixels=self._max_pixels, files=self.files)
+
+    def blending_curve(self, index: int, linear_light: bool | None) -> Curve | None:
+        """The transfer curve of a frame, to blend with; None when values are blended as they are.
+
+        Args:
+            index: From 0.
+            linear_light: False never, None where the frame tells its curve, True insists on one.
+
+        Raises:
+            InputError: linear light is insisted on, but the frame does not tell its curve.
+        """
+        if linear_light is False:
+            return None
+        described, curve = self.describe(index), None
+        problem, hints = "its values run beyond 0..1, which no colour profile describes", ["{linear_light=default}"]
+        if self.value_range.is_unit:  # a profile tells of 0..1 alone
+            curve = find_curve(described.icc_profile, described.exif, channels=self.channels)
+            problem = "has no colour profile that tells how its values relate to light"
+            hints = ["attach one", *hints]
+        if curve is None and linear_light:
+            raise InputError(problem, where=self.names[index], hint=hints, code="no-colour-profile")
+        return None if curve is None or curve.is_linear else curve
 
     def require_unchanged(self) -> None:
         """Raise InputError when a file was changed since the stack was opened: what was read may be half of each."""

@@ -71,6 +71,7 @@ class FrameSpool:
     ) -> None:
         kinds: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.float32}
         self._kind = np.dtype(kinds[bit_depth])
+        self.bit_depth = bit_depth
         self._measure = measure
         self._scale = scale
         # Without a name where the system allows it, so that even a killed program leaves nothing behind.

@@ -3,20 +3,22 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.alignment.placement import Window, common_window, place_frame, whole_pixels
+from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
 from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.files.protection import InputFiles
-from allfocus.fusion.windows import Area
+from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import ENCODERS, check_output, encode_image
 from allfocus.progress import StepProgress
-from allfocus.stack.frames import common_window, estimate_frames, find_readable, place_frame
+from allfocus.stack.frames import find_readable
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import AnyPath, Paths
 
@@ -85,39 +87,47 @@ def align_files(
         ['0.png', '1.png']
     """
     notes, target = RunNotes(progress, notice), Path(folder)
-    reader = _open_frames(paths, notes, max_pixels=max_pixels, skip_bad=skip_bad)
-    targets = _output_paths(reader, target)
+    reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=notes.leave_out if skip_bad else None)
+    if skip_bad:
+        reader = reader.only(find_readable(reader, notes))
+    targets, transforms = _output_paths(reader, target), target / TRANSFORMS_NAME
     with made_folder(target), StagedFiles(overwrite=overwrite, inputs=reader.files) as files:
-        _check_targets(targets, reader, target, overwrite=overwrite)
-        alignment = estimate_frames(
-            reader,
-            range(reader.count),
-            notes,
+        _refuse_clashes([*targets, transforms], reader)
+        for path in targets:
+            check_output(path, overwrite=overwrite)
+        check_output(transforms, overwrite=overwrite, picture=False)
+        alignment = estimate_stack(
+            lambda index: whole_pixels(reader.read(index)),
+            reader.count,
             model=model,
             reference=reference,
             match_brightness=match_brightness,
+            progress=partial(notes.tell, "aligning"),
         )
-        _require_usable(alignment, reader, skip_bad=skip_bad)
-        area = common_window(alignment, crop=crop)
+        if alignment.outliers and not skip_bad:
+            raise InputError(
+                "; ".join(alignment.warnings),
+                where=", ".join(reader.names[index] for index in alignment.outliers),
+                hint="{skip_bad=on} to leave such frames out",
+                code="stranger-frame",
+            )
+        if len(alignment.kept) < 2:
+            raise InputError(
+                "no two frames show the same scene; check that they belong to one stack", code="too-few-frames"
+            )
+        area = common_window(alignment) if crop else None
         for done, index in enumerate(alignment.kept, start=1):
-            _add_aligned(reader, alignment, index, targets[index], files, area)
+            aligned = _align_frame(reader, alignment, index, area)
+            files.add(targets[index], encode_image(aligned, targets[index]))
             notes.tell("writing", done, len(alignment.kept))
-        content = _describe(alignment, reader, targets, crop=crop, left_out=notes.left_out)
-        files.add(target / TRANSFORMS_NAME, (json.dumps(content, indent=2) + "\n").encode())
+        frames = _list_files(alignment, reader, targets)
+        content = {**alignment.to_json(), "cropped": crop, "frames": frames, "left_out": dict(notes.left_out)}
+        files.add(transforms, (json.dumps(content, indent=2) + "\n").encode())
         reader.require_unchanged()
     for sentence in alignment.warnings:
         notes.say(sentence)
     written = tuple(targets[index] for index in alignment.kept)
     return AlignedFiles(target, alignment, written, content, notes.left_out)
-
-
-def _open_frames(paths: Paths, notes: RunNotes, *, max_pixels: int, skip_bad: bool) -> StackReader:
-    """The frames, checked; those that cannot be read are left out if they may be."""
-    if not skip_bad:
-        return open_stack(paths, max_pixels=max_pixels)
-    reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=notes.leave_out)
-    whole = find_readable(reader, notes)
-    return StackReader([reader.frames[index] for index in whole], max_pixels=max_pixels, files=reader.files)
 
 
 def _output_paths(reader: StackReader, folder: Path) -> list[Path]:
@@ -131,66 +141,35 @@ def _output_paths(reader: StackReader, folder: Path) -> list[Path]:
     return paths
 
 
-def _check_targets(targets: Sequence[Path], reader: StackReader, folder: Path, *, overwrite: bool) -> None:
-    """Raise an error when a frame could not be written into the folder or would replace its source."""
+def _refuse_clashes(targets: Sequence[Path], reader: StackReader) -> None:
+    """Raise an error when two frames would get one name, or a file would replace a frame of the stack."""
     if len(set(targets)) < len(targets):
         twice = next(path for path in targets if targets.count(path) > 1)
         raise InputError(f"two frames are called {twice.name}; rename one of them")
-    InputFiles(reader.files).refuse([*targets, folder / TRANSFORMS_NAME])
-    for target in targets:
-        check_output(target, overwrite=overwrite)
-    check_output(folder / TRANSFORMS_NAME, overwrite=overwrite, picture=False)
+    InputFiles(reader.files).refuse(targets)
 
 
-def _require_usable(alignment: StackAlignment, reader: StackReader, *, skip_bad: bool) -> None:
-    """Raise an InputError that names the files that do not belong, unless they may be left out and two remain."""
-    if alignment.outliers and not skip_bad:
-        raise InputError(
-            "; ".join(alignment.warnings),
-            where=", ".join(reader.names[index] for index in alignment.outliers),
-            hint="{skip_bad=on} to leave such frames out",
-            code="stranger-frame",
-        )
-    if len(alignment.kept) < 2:
-        raise InputError(
-            "no two frames show the same scene; check that they belong to one stack", code="too-few-frames"
-        )
-
-
-def _add_aligned(
-    reader: StackReader,
-    alignment: StackAlignment,
-    index: int,
-    target: Path,
-    files: StagedFiles,
-    area: Area | None,
-) -> None:
-    """Write one frame as it lies on the grid; transparent where it does not reach, unless that was cut off."""
+def _align_frame(reader: StackReader, alignment: StackAlignment, index: int, area: Window | None) -> Image:
+    """One frame as it lies on the grid; transparent where it does not reach, unless that was cut off."""
     image = reader.read(index)
     placed = place_frame(image, alignment, index).cut(area)
     alpha = placed.alpha
     if placed.inside is not None and (alpha is not None or area is None):
         alpha = np.asarray(placed.inside if alpha is None else placed.inside * alpha, np.float32)
-    aligned = replace(
+    return replace(
         image,
         pixels=reader.value_range.from_unit(placed.pixels.copy()),
         alpha=None if alpha is None else alpha.copy(),
-        path=target,
+        path=None,
         page=None,
     )
-    files.add(target, encode_image(aligned, target))
 
 
-def _describe(
-    alignment: StackAlignment,
-    reader: StackReader,
-    targets: Sequence[Path],
-    *,
-    crop: bool,
-    left_out: Mapping[str, str],
-) -> dict[str, object]:
-    """What transforms.json holds: the alignment, which file is which, and which could not be read, with the reason."""
-    frames = [
+def _list_files(
+    alignment: StackAlignment, reader: StackReader, targets: Sequence[Path]
+) -> list[dict[str, str | int | None]]:
+    """Which file is which, for transforms.json."""
+    return [
         {
             "source": source.path.name,
             "page": source.page,
@@ -198,4 +177,3 @@ def _describe(
         }
         for index, (source, target) in enumerate(zip(reader.frames, targets, strict=True))
     ]
-    return {**alignment.to_json(), "cropped": crop, "frames": frames, "left_out": dict(left_out)}

@@ -40,8 +40,8 @@ class RunNotes:
         self._began = time.perf_counter()
 
     def say(self, sentence: str, *, see: str = "") -> None:
-        """Notes a sentence for the user, and tells it if it is new."""
-        if sentence not in self.notices:
+        """Notes a sentence for the user, and tells it if it is new and not empty."""
+        if sentence and sentence not in self.notices:
             self.notices.append(sentence)
             if self._notice is not None:
                 self._notice(Notice(sentence, see=see))
@@ -55,7 +55,7 @@ class RunNotes:
         self.say(f"left out {name}: {reason}")
 
     def end_step(self, step: str) -> None:
-        """Notes the time since the step before as that of this one."""
+        """Notes the time since the step before as that of this one; that of a step with several parts adds up."""
         now = time.perf_counter()
-        self.seconds[step] = round(now - self._began, 3)
+        self.seconds[step] = round(self.seconds.get(step, 0) + now - self._began, 3)
         self._began = now

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from allfocus.errors import InputError
 from allfocus.images.limits import MAX_PIXELS
@@ -53,6 +53,17 @@ class About:
     """Whether the studio shows it behind "More options"."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Front ends that do not offer it, with the reason."""
+
+
+class Demands(TypedDict):
+    """What is asked of a method; see ``fusion.methods.require_method``."""
+
+    device: str
+    prefer: str | None
+    unveil: bool
+    linear_light: bool | None
+    maps: bool
+    veil_map: bool
 
 
 def _option(default: Value, help: str, **about: Any) -> Value:
@@ -153,6 +164,22 @@ class FuseOptions:
     def settings(self) -> dict[str, object]:
         """Every option with its value."""
         return {own.name: getattr(self, own.name) for own in fields(self)}
+
+    def demands(self, outputs: "FuseOutputs | None" = None) -> Demands:
+        """What the method must be able to do, as ``fusion.methods.require_method`` takes it.
+
+        Args:
+            outputs: What is to be written; None where that is not known yet.
+        """
+        maps = outputs.maps() if outputs is not None else {}
+        return {
+            "device": self.device,
+            "prefer": self.prefer,
+            "unveil": self.unveil,
+            "linear_light": self.linear_light,
+            "maps": bool(maps.keys() & {"decision_map", "depth_map", "confidence_map"}),
+            "veil_map": "veil_map" in maps,
+        }
 
 
 def _file(help: str, **about: Any) -> AnyPath | None:

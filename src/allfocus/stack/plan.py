@@ -12,9 +12,8 @@ from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.methods import Method, require_method
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.writing import check_output, require_name
-from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
+from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,10 @@ class StackPlan:
     outputs: FuseOutputs
     options: FuseOptions
     method: Method
+    shown: FuseOutputs
+    """The outputs as settings and report call them: without folders where the frames have names of their own."""
+    command: str
+    """The command line that does the same."""
 
     @property
     def picture(self) -> Path:
@@ -110,43 +113,12 @@ class StackPlan:
             )
         for name, path in self.outputs.maps().items():
             if name == "report":
-                _check_report(path, overwrite=overwrite)
+                from allfocus.stack_report import check_report_path  # only for those who want a report
+
+                check_report_path(path, overwrite=overwrite)
             else:
                 check_output(path, overwrite=overwrite, bit_depth=16 if name == "depth_map" else None)
         refuse_shared_paths(self.files(count), self.reader)
-
-    def choose_curve(self, index: int) -> Curve | None:
-        """The transfer curve to blend with, of the frame with this index; None when values are blended as they are.
-
-        Raises:
-            InputError: linear light was asked for, but the frame does not tell its curve.
-        """
-        return choose_curve(self.reader, self.method, self.options.linear_light, index)
-
-
-def check_method(options: FuseOptions, outputs: FuseOutputs | None = None, *, listed: bool = False) -> Method:
-    """The method, if it can do what options and outputs ask of it; meant to be asked before the long work begins.
-
-    Args:
-        options: How to fuse.
-        outputs: What is to be written; None where that is not known yet.
-        listed: Take only a name of the table, and no file of a network: for names that come from strangers.
-
-    Raises:
-        InputError: there is no such method, or it cannot.
-        MissingDependencyError: the method cannot run with what is installed.
-    """
-    maps = outputs.maps() if outputs is not None else {}
-    return require_method(
-        options.method,
-        device=options.device,
-        prefer=options.prefer,
-        maps=bool(maps.keys() & {"decision_map", "depth_map", "confidence_map"}),
-        veil_map="veil_map" in maps,
-        unveil=options.unveil,
-        linear_light=options.linear_light,
-        listed=listed,
-    )
 
 
 def plan_stack(
@@ -175,45 +147,17 @@ def plan_stack(
     for path in (outputs.picture, *(getattr(outputs, name) for name in MAPS)):
         if path is not None:
             require_name(Path(path))  # before names are made from it, like that of a preview
-    method = check_method(options, outputs)
+    method = require_method(options.method, **options.demands(outputs))
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     reader = open_stack(
         paths, names=names, max_pixels=options.max_pixels, keep_bytes=keep_bytes, on_bad_frame=leave_out
     )
-    plan = StackPlan(reader, outputs, options, method)
+    shown = outputs if names is None else outputs.without_folders()
+    plan = StackPlan(reader, outputs, options, method, shown, command_line(names or paths, shown, options))
     plan.check(reader.count)
     if options.linear_light:
-        plan.choose_curve(next(_readable(reader)))
+        reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan
-
-
-def choose_curve(reader: StackReader, method: Method, linear_light: bool | None, index: int) -> Curve | None:
-    """The transfer curve to blend with, of the frame with this index; None when values are blended as they are.
-
-    Raises:
-        InputError: linear light was asked for, but the frame does not tell its curve.
-    """
-    if linear_light is False or not method.abilities.linear_light:
-        return None
-    described = reader.describe(index)
-    if not reader.value_range.is_unit:  # a profile tells of 0..1 alone
-        if linear_light:
-            raise InputError(
-                "its values run beyond 0..1, which no colour profile describes",
-                where=reader.names[index],
-                hint="{linear_light=default}",
-                code="no-colour-profile",
-            )
-        return None
-    curve = find_curve(described.icc_profile, described.exif, channels=reader.channels)
-    if curve is None and linear_light:
-        raise InputError(
-            "has no colour profile that tells how its values relate to light",
-            where=reader.names[index],
-            hint=["attach one", "{linear_light=default}"],
-            code="no-colour-profile",
-        )
-    return None if curve is None or curve.is_linear else curve
 
 
 def _readable(reader: StackReader) -> Iterator[int]:
@@ -239,10 +183,3 @@ def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
         if name in taken:
             raise InputError("is named for two outputs; give each a name of its own", where=output)
         taken.add(name)
-
-
-def _check_report(path: Path, *, overwrite: bool) -> None:
-    # Loaded only for those who want a report.
-    from allfocus.stack_report import check_report_path
-
-    check_report_path(path, overwrite=overwrite)

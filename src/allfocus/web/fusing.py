@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
 from allfocus.stack.options import FuseOptions
-from allfocus.stack.plan import check_method
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.job_records import (
     ACTIVE,
@@ -91,7 +90,7 @@ class Fusions:
             included = [frame for frame in included if frame.id not in problems]
             if len(included) < 2:
                 raise Refusal(400, "no two frames have the same size; a stack needs at least two that do")
-            check_method(self._complete(options), listed=True)
+            require_method(options.method, **self._complete(options).demands(), listed=True)
             first = included[0]
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
             self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))

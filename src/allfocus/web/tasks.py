@@ -15,22 +15,23 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.alignment.placement import Window, common_window, place_frame
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError
 from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.frame_source import open_spool
-from allfocus.fusion.methods import find_method, fuse
+from allfocus.fusion.methods import find_method, fuse, require_method
 from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.decoded import require_pixels
 from allfocus.images.image import Image
 from allfocus.images.reading import list_frames, open_stack, read_image
 from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, write_image
-from allfocus.stack.frames import PreparedFrames, common_window, place_frame
+from allfocus.stack.frames import PreparedFrames
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import FuseOutputs, preview_path
-from allfocus.stack.pipeline import StackFusion, fuse_files
-from allfocus.stack.plan import check_method, choose_curve
+from allfocus.stack.pipeline import fuse_files
+from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, encode_jpeg, to_bytes, write_layer
@@ -232,13 +233,18 @@ def prepare_frame(
     """Write the layer of a frame: aligned and cut exactly as it was for the fusion."""
     alignment = _read_alignment(Path(run))
     image = read_image(path, max_pixels=max_pixels, name=name)
-    placed = place_frame(image, alignment, place).cut(common_window(alignment, crop=crop))
+    placed = place_frame(image, alignment, place).cut(_area_of(alignment, crop=crop))
     write_layer(Path(layer), to_integers(placed.pixels, working_depth), white=white)
 
 
 def _read_alignment(run: Path) -> StackAlignment | None:
     content = json.loads((run / "alignment.json").read_bytes())
     return None if content is None else StackAlignment.from_json(content)
+
+
+def _area_of(alignment: StackAlignment | None, *, crop: bool) -> Window | None:
+    """What the frames of a run were cut to; None for all of it."""
+    return common_window(alignment) if crop else None
 
 
 def prepare_map(path: str, layer: str, *, tell: Tell) -> None:
@@ -264,19 +270,18 @@ def fuse_alternative(
 ) -> None:
     """Fuse the frames of a finished run with another method, on the same grid, into a layer."""
     chosen = options_from_json(options)
-    method = check_method(chosen)
+    method = require_method(chosen.method, **chosen.demands())
     reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
     progress = _StepShares(tell, align=False, check=False)
     alignment = _read_alignment(Path(run))
     with open_spool(working_depth) as spool:
-        for pixels, valid in PreparedFrames(reader, range(reader.count), alignment, RunNotes(), crop=chosen.crop):
-            spool.append(pixels, valid)
-            progress("reading", len(spool), reader.count)
+        area = _area_of(alignment, crop=chosen.crop)
+        PreparedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
         result = fuse(
             spool,
             method=method,
             device=chosen.device,
-            curve=choose_curve(reader, method, chosen.linear_light, 0),
+            curve=reader.blending_curve(0, chosen.linear_light) if method.abilities.linear_light else None,
             check=False,
             progress=lambda *n: progress("fusing", *n),
         )

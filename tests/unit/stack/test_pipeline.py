@@ -10,6 +10,7 @@ import tifffile
 from numpy.typing import NDArray
 from PIL import ImageCms
 
+from allfocus.alignment.placement import common_window, whole_pixels
 from allfocus.alignment.transforms import corner_motion, warp_picture
 from allfocus.errors import InputError, OutputError
 from allfocus.fusion.depth import colour_depth
@@ -19,10 +20,11 @@ from allfocus.images.image import Image
 from allfocus.images.reading import open_stack, read_image
 from allfocus.images.writing import to_integers, write_image
 from allfocus.scenes.rendering import Scene, render_scene
-from allfocus.stack.frames import PreparedFrames, whole_pixels
+from allfocus.stack.frames import PreparedFrames
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import command_words
-from allfocus.stack.pipeline import StackFusion, decision_picture, fuse_files
+from allfocus.stack.pipeline import fuse_files
+from allfocus.stack.result import StackFusion, decision_picture
 
 SIZE = (160, 208)
 
@@ -408,7 +410,7 @@ def test_slabs_are_the_fused_parts_of_the_stack_on_the_grid_of_the_whole(tmp_pat
 
 def aligned_frames(paths, alignment):
     reader = open_stack(paths)
-    return PreparedFrames(reader, range(reader.count), alignment, RunNotes(), crop=True)
+    return PreparedFrames(reader, range(reader.count), alignment, RunNotes(), area=common_window(alignment))
 
 
 def test_slabs_carry_profile_exif_and_history_as_the_whole_does(tmp_path, profile, small_stack):
@@ -437,18 +439,18 @@ def test_slabs_are_cut_anew_when_frames_are_left_out(tmp_path, desk_files, outpu
 
 
 def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_path, monkeypatch, desk_files):
-    import allfocus.stack.pipeline as pipeline
+    import allfocus.stack.writing as writing
 
     for name in ("depth.png", "fused_slab01_frames001-003.png"):
         (tmp_path / name).write_text(f"the older {name}")
-    encoded = pipeline.encode_image
+    encoded = writing.encode_image
 
     def fail_at_the_picture(image, path, **options):
         if Path(path).name == "fused.png":
             raise OutputError(f"{path}: No space left")
         return encoded(image, path, **options)
 
-    monkeypatch.setattr(pipeline, "encode_image", fail_at_the_picture)
+    monkeypatch.setattr(writing, "encode_image", fail_at_the_picture)
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(OutputError, match="No space left"):
         fuse_files(

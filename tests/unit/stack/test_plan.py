@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allfocus.cli.fuse_command import fuse as fuse_command
-from allfocus.cli.fusion_options import take_options
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.stack.options import FuseOptions, FuseOutputs, command_line, gather, preview_path
 from allfocus.stack.plan import cut_slabs, plan_stack
@@ -140,7 +139,7 @@ def test_the_command_line_is_understood_by_the_command_and_says_the_same():
     assert [str(path) for path in parsed.pop("frames")] == ["shots", "more shots"]
     assert not parsed.pop("dry_run")
     assert not parsed.pop("as_json")
-    assert take_options(parsed) == options
+    assert FuseOptions(**{name: parsed.pop(name) for name in options.settings()}) == options
     found = FuseOutputs(parsed.pop("output"), **parsed)
     assert (str(found.picture), found.settings()) == ("out.tif", outputs.settings())
     # Nothing that is not standard is left out, and nothing that is standard is said.

@@ -1,0 +1,51 @@
+"""Few hands between a command and its work: a new function that only hands options on fails here."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from allfocus.images.writing import write_image
+from allfocus.scenes.rendering import render_scene
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def count_hops():
+    description = importlib.util.spec_from_file_location("hops", ROOT / "tools" / "hops.py")
+    module = importlib.util.module_from_spec(description)
+    description.loader.exec_module(module)
+    return module.count_hops
+
+
+@pytest.fixture
+def frames(tmp_path):
+    scene = render_scene("slope", frames=3, size=(96, 128))
+    return [str(write_image(frame, tmp_path / f"{number}.png")) for number, frame in enumerate(scene.frames)]
+
+
+def test_fuse_goes_through_five_hands_whatever_is_asked_for(count_hops, frames, tmp_path):
+    plain = ["fuse", *frames, "-o", str(tmp_path / "o.png")]
+    everything = [
+        *("--skip-bad", "--slab", "2,1", "--keep-size", "--prefer", "near", "--quality", "90", "--overwrite"),
+        *(f"--depth-map={tmp_path / 'd.png'}", f"--report={tmp_path / 'r.html'}"),
+    ]
+    expected = ["run", "fuse", "fuse_files", "plan_stack", "ResultWriter"]
+    assert count_hops(plain) == expected
+    assert count_hops([*plain, *everything]) == expected
+
+
+def test_align_goes_through_three_hands(count_hops, frames, tmp_path):
+    found = count_hops(["align", *frames, "-o", str(tmp_path / "aligned"), "--skip-bad", "--keep-size"])
+    assert found == ["run", "align", "align_files"]
+
+
+def test_a_hand_that_only_forwards_is_counted(count_hops, frames, tmp_path, monkeypatch):
+    from allfocus.stack import pipeline, plan
+
+    source = "def forward(paths, outputs, options, **more):\n    return plan_stack(paths, outputs, options, **more)"
+    names = {"plan_stack": plan.plan_stack}
+    exec(compile(source, plan.__file__, "exec"), names)
+    monkeypatch.setattr(pipeline, "plan_stack", names["forward"])
+    assert "forward" in count_hops(["fuse", *frames, "-o", str(tmp_path / "o.png")])
