@@ -25,6 +25,8 @@ from allfocus.progress import CountProgress
 
 SAMPLED_FRAMES = 8
 """Frames of a stack by which the range of a channel is judged."""
+SAMPLE_SIDE = 512
+"""Pixels a side of the squares by which it is judged where frames are large."""
 DARK, BRIGHT = 0.001, 0.999
 """Shares of the pixels of a channel that are taken to be below its range, and not above it."""
 NOTHING, PLENTY = 10.0, 30.0
@@ -85,26 +87,54 @@ class Composite:
         return result / total
 
 
-def measure_composite(
-    chosen: Sequence[int],
-    samples: Callable[[int], Sequence[NDArray[np.float32]]],
-    noise: Callable[[int], float],
-) -> Composite:
+def sample_numbers(count: int) -> list[int]:
+    """Up to :data:`SAMPLED_FRAMES` numbers of frames, evenly from the first to the last.
+
+    Example:
+        >>> sample_numbers(3), sample_numbers(15)
+        ([0, 1, 2], [0, 2, 4, 6, 8, 10, 12, 14])
+    """
+    return _evenly(count - 1, SAMPLED_FRAMES)
+
+
+def sample_squares(size: tuple[int, int]) -> list[tuple[slice, slice]]:
+    """Up to nine squares that lie evenly over a picture of this size: enough to judge the range of its values.
+
+    Example:
+        >>> [columns.start for rows, columns in sample_squares((100, 2000))]
+        [0, 950, 1900]
+    """
+    side = min(SAMPLE_SIDE, *size)
+    return [
+        (slice(top, top + side), slice(left, left + side))
+        for top in _evenly(size[0] - side, 3)
+        for left in _evenly(size[1] - side, 3)
+    ]
+
+
+def _evenly(last: int, count: int) -> list[int]:
+    return sorted({round(last * number / max(1, count - 1)) for number in range(count)})
+
+
+def measure_composite(chosen: Sequence[int], samples: Callable[[int], Sequence[NDArray[np.float32]]]) -> Composite:
     """How several channels are to be seen, from a look at some frames of each.
 
     Args:
         chosen: The channels to decide on, from 0.
-        samples: Gives some frames (h, w) of a channel, in 0..1.
-        noise: Gives the standard deviation of the noise of a channel, in the same values and at the same scale.
+        samples: Gives some frames (h, w) of a channel, in 0..1; the same part of each.
     """
+    from allfocus.fusion.learned import estimate_noise
+
     lows, spans, weights = [], [], []
     for channel in chosen:
-        values = np.concatenate([frame[::2, ::2].ravel() for frame in samples(channel)])
+        seen = samples(channel)
+        values = np.concatenate([frame[::2, ::2].ravel() for frame in seen])
+        noise = estimate_noise(np.stack([block_sharpness(np.ascontiguousarray(frame)) for frame in seen]))
         dark, bright = (float(value) for value in np.quantile(values, (DARK, BRIGHT)))
         span = max(bright - dark, 1e-6)
         lows.append(dark)
         spans.append(span)
-        ratio = span / max(noise(channel), 1e-9)
+        ratio = span / max(noise, 1e-9)
         flat = bright - dark < 1e-6
         weights.append(0.0 if flat else min(1.0, max(0.0, (ratio - NOTHING) / (PLENTY - NOTHING))))
     if not any(weights):
@@ -121,15 +151,10 @@ class ChannelSpool(FrameSpool):
     """
 
     def __init__(self, spools: Sequence[FrameSpool], chosen: Sequence[int]) -> None:
-        from allfocus.fusion.learned import estimate_noise
-
         self._spools = tuple(spools)
         count = len(spools[0])
-        step = max(1, count // SAMPLED_FRAMES)
         self.composite = measure_composite(
-            chosen,
-            lambda channel: [spools[channel].level(index, 0)[Everything] for index in range(0, count, step)],
-            lambda channel: estimate_noise(np.stack(spools[channel].measures)),
+            chosen, lambda channel: [spools[channel].level(index, 0)[Everything] for index in sample_numbers(count)]
         )
         self.reduction = spools[0].reduction
         self._frames = [_ChannelFrame([spool[index] for spool in spools]) for index in range(count)]

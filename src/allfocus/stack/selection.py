@@ -117,7 +117,7 @@ def _find_file(paths: Paths) -> StackFile | None:
             return None
         found = open_stack_file(given)
     except InputError as error:
-        if zarr or error.code in ("incomplete-stack", "unsupported-picture"):
+        if zarr or error.code in ("incomplete-stack", "unsupported-picture", "damaged-picture"):
             raise
         return None
     described = zarr or found.numbered is not None or not found.is_plain or found.kind in CALIBRATED_KINDS

@@ -18,11 +18,9 @@ from allfocus.alignment.placement import common_window
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError, OutputError
 from allfocus.files.placing import StagedFiles
-from allfocus.fusion.channels import SAMPLED_FRAMES, Composite, fuse_channels, measure_composite
+from allfocus.fusion.channels import Composite, fuse_channels, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import open_spool
-from allfocus.fusion.learned import estimate_noise
 from allfocus.fusion.methods import FusionResult, fuse
-from allfocus.fusion.windows import block_sharpness
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
@@ -189,19 +187,15 @@ class _SeenReader(StackReader):
 
 
 def _measure(readers: Sequence[StackReader], chosen: Sequence[int]) -> Composite:
-    count = readers[0].count
-    picked = range(0, count, max(1, count // SAMPLED_FRAMES))
-
-    def samples(channel: int) -> list[NDArray[np.float32]]:
-        return [readers[channel].read(index).pixels for index in picked]
-
     if len(chosen) == 1:
         return Composite(tuple(chosen), (0.0,), (1.0,), (1.0,))
-    return measure_composite(
-        chosen,
-        samples,
-        lambda channel: estimate_noise(np.stack([block_sharpness(frame) for frame in samples(channel)])),
-    )
+    squares = sample_squares(readers[0].size)
+
+    def samples(channel: int) -> list[NDArray[np.float32]]:
+        frames = (readers[channel].read(index).pixels for index in sample_numbers(readers[0].count))
+        return [np.concatenate([frame[area] for area in squares], axis=1) for frame in frames]
+
+    return measure_composite(chosen, samples)
 
 
 def _layer(image: NDArray[Any], channel: int, channels: int) -> NDArray[np.float32]:

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from allfocus.batch.planes.tiled_tiff import read_pixel_size
 from allfocus.errors import InputError
-from allfocus.fusion.channels import SAMPLED_FRAMES, Composite, measure_composite
+from allfocus.fusion.channels import Composite, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import decision_scale
-from allfocus.fusion.learned import estimate_noise
-from allfocus.fusion.windows import Area, block_sharpness
+from allfocus.fusion.windows import Area
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
 from allfocus.images.ome_zarr_files import ZarrStack, open_array, require_zarr
 from allfocus.images.reading import FrameFile
@@ -35,8 +34,6 @@ SMALLEST_TILE = 512
 LARGEST_TILE_BYTES = 200_000_000
 MOST_PIXELS = 10**14
 """Of all planes together: what a header says beyond that is no size."""
-SAMPLE_SIDE = 512
-"""Pixels a side of the squares by which the range of a channel is judged."""
 KINDS = ("uint8", "uint16", "float32")
 
 
@@ -179,32 +176,16 @@ def _require_one(found: StackFile, position: str | None, time: str | None) -> tu
 
 def _measure(stack: PlaneStack, deciding: Sequence[int]) -> Composite:
     """How the channels are seen, from squares of some planes that lie evenly over them."""
-    source = PlaneSource(stack)
-    side = min(SAMPLE_SIDE, *stack.size)
-    places = [
-        (slice(top, top + side), slice(left, left + side))
-        for top in _evenly(stack.size[0] - side, 3)
-        for left in _evenly(stack.size[1] - side, 3)
-    ]
-    scale = decision_scale(*stack.size)
-    planes = _evenly(stack.count - 1, SAMPLED_FRAMES)
+    source, scale = PlaneSource(stack), decision_scale(*stack.size)
 
     def samples(layer: int) -> list[NDArray[np.float32]]:
+        squares = sample_squares(stack.size)
         return [
-            np.concatenate([reduce_frame(source.read_layer(index, layer, area), scale) for area in places], axis=1)
-            for index in planes
+            np.concatenate([reduce_frame(source.read_layer(index, layer, area), scale) for area in squares], axis=1)
+            for index in sample_numbers(stack.count)
         ]
 
-    return measure_composite(
-        deciding,
-        samples,
-        lambda layer: estimate_noise(np.stack([block_sharpness(each) for each in samples(layer)])),
-    )
-
-
-def _evenly(last: int, count: int) -> list[int]:
-    """Up to so many whole numbers from 0 to the last, evenly apart."""
-    return sorted({round(last * number / max(1, count - 1)) for number in range(count)})
+    return measure_composite(deciding, samples)
 
 
 def _describe_zarr_planes(path: Path, stack: ZarrStack, held: Dimensions, taken: Sequence[int]) -> PlaneStack:
