@@ -258,6 +258,20 @@ def test_floating_point_channels_keep_their_own_units(tmp_path):
         assert float(np.quantile(nearest, 0.99)) < 1e-6 * span
 
 
+@pytest.mark.parametrize("kind", ["int16", "uint32", "uint8"])
+@pytest.mark.parametrize("ending", [".ome.tif", ".ome.zarr"])
+def test_integers_of_any_kind_come_back_as_they_were(tmp_path, kind, ending):
+    values = (render(0)[0, :2, :4] // 200).astype(kind)
+    if kind == "int16":
+        values -= 50
+    tifffile.imwrite(tmp_path / "in.ome.tif", values, ome=True, metadata={"axes": "CZYX"})
+    output = tmp_path / f"out{ending}"
+    allfocus.fuse_files(tmp_path / "in.ome.tif", output, method="depth-map", align=False)
+    found = tifffile.imread(output) if ending == ".ome.tif" else zarr.open_array(str(output / "0"))[:]
+    assert found.dtype == kind
+    assert (values.astype(int) == found.astype(int)[:, None]).any(axis=1).all()
+
+
 def test_depth_and_other_maps_of_several_channels_are_written(cells, tmp_path):
     maps = {name: tmp_path / f"{name}.png" for name in ("depth_map", "confidence_map", "decision_map", "check_map")}
     options = {"position": "1", "time": "1", "decide_by": "DAPI,Cy5"}

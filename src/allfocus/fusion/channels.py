@@ -261,7 +261,7 @@ def cannot_share(method: Method) -> InputError:
     """The error for a method that makes no decision, asked to make one for all channels."""
     return InputError(
         f"{method.name} blends all frames and makes no decision that channels could share",
-        hint=["set decide_by to each", "use the method ips"],
+        hint=["{decide_by} to each", "use the method ips"],
         code="method-cannot",
     )
 

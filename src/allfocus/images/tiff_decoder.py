@@ -35,6 +35,9 @@ COMPRESSIONS = {1: "none", 5: "LZW", JPEG: "JPEG", 8: "deflate", 32946: "deflate
 COLOUR_CHANNELS = {"MINISBLACK": 1, "MINISWHITE": 1, "RGB": 3, "YCBCR": 3, "PALETTE": 1, "SEPARATED": 4}
 """Samples per pixel, extra ones not counted, of each colour space that is read."""
 
+OWN_UNITS = ("int8", "int16", "int32", "uint32")
+"""Integers that stand for no brightness by their type: read, as floating point is, in a unit of their own."""
+
 ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
@@ -290,12 +293,12 @@ def _header_of(page: Any, index: int, pages: int) -> Header:
 
 def _bit_depth_of(page: Any) -> int:
     kind = page.dtype.kind if page.dtype is not None else "?"
-    if kind == "f":
+    if kind == "f" or str(page.dtype.newbyteorder("=")) in OWN_UNITS:
         return 32
     if kind in "ub" and page.bitspersample <= 16:
         return 8 if page.bitspersample <= 8 and _photometric(page) != "PALETTE" else 16
     words = f"{page.bitspersample} bits of type {page.dtype}"
-    raise InputError(f"its samples have {words}; up to 16 bits without sign, and floating point, can be read")
+    raise InputError(f"its samples have {words}; integers of up to 32 bits and floating point can be read")
 
 
 def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Collection[int] | None = None) -> None:
@@ -377,8 +380,10 @@ def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
     colours = COLOUR_CHANNELS[photometric]
     samples, kind, notices = _without_extra_samples(samples, page, colours)
     if photometric == "MINISWHITE":
-        if samples.dtype.kind == "f":
-            raise InputError("its floating point values count from white down; save it with black as zero")
+        if samples.dtype.kind in "fi" or samples.dtype.itemsize > 2:
+            raise InputError(
+                "its values have a unit of their own and count from white down; save it with black as zero"
+            )
         samples = samples.copy()
         samples[..., :1] = _largest(page, samples) - samples[..., :1]
     elif photometric == "PALETTE":
@@ -444,7 +449,7 @@ def _largest(page: Any, samples: NDArray[Any]) -> int:
 
 def _white_of(page: Any) -> int | None:
     bits = page.bitspersample
-    if page.dtype.kind == "f" or bits in (8, 16) or _photometric(page) == "PALETTE":
+    if page.dtype.kind in "fi" or bits in (8, 16, 32) or _photometric(page) == "PALETTE":
         return None
     return int(2**bits - 1)
 

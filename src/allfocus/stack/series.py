@@ -21,7 +21,6 @@ from allfocus.files.placing import StagedFiles
 from allfocus.fusion.channels import Composite, fuse_channels, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.methods import FusionResult, fuse
-from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.reading import StackReader
@@ -31,7 +30,7 @@ from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import StackFusion, covered_part, doubt_borders, merge_channels, smooth_of
 from allfocus.stack.selection import Selection
-from allfocus.stack.writing import ResultWriter
+from allfocus.stack.writing import ResultWriter, stored_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +65,8 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
             one = partial(_tell_of_part, notes, place, len(selection.places))
             fused = _fuse_stack(plan, selection, place, notes, one)
             for channel, reader in enumerate(fused.readers):
-                store.add(
-                    _stored(_layer(fused.result.image, channel, len(fused.readers)), reader, plan.options.bit_depth)
-                )
+                layer = _layer(fused.result.image, channel, len(fused.readers))
+                store.add(stored_samples(layer, reader, plan.options.bit_depth, selection.first.dtype))
             if first is None:
                 first = _describe(plan, selection, fused, notes)
                 writer = ResultWriter(plan, notes, fused.kept, files, None)
@@ -200,14 +198,6 @@ def _measure(readers: Sequence[StackReader], chosen: Sequence[int]) -> Composite
 
 def _layer(image: NDArray[Any], channel: int, channels: int) -> NDArray[np.float32]:
     return np.ascontiguousarray(image if channels == 1 else image[..., channel], np.float32)
-
-
-def _stored(pixels: NDArray[np.float32], reader: StackReader, bit_depth: int | None) -> NDArray[Any]:
-    """Fused pixels in 0..1 as the result stores them: as the frames did, or with the bits that were asked for."""
-    depth = bit_depth or reader.bit_depth
-    if depth == 32:
-        return reader.value_range.from_unit(pixels)
-    return to_integers(pixels, depth)
 
 
 def _describe(plan: StackPlan, selection: Selection, fused: _FusedStack, notes: RunNotes) -> StackFusion:

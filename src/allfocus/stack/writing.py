@@ -23,12 +23,30 @@ from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.ome_xml import describe_result
+from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
+from allfocus.images.tiff_decoder import OWN_UNITS
 from allfocus.images.writing import ENCODERS, encode_image
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import MAP_PICTURES, StackFusion
 from allfocus.version import __version__
+
+
+def stored_samples(pixels: NDArray[np.float32], reader: StackReader, bit_depth: int | None, dtype: str) -> NDArray[Any]:
+    """Fused pixels in 0..1 as a file of a microscope stores them: in the type and units of its stack.
+
+    Args:
+        pixels: (H, W) or (H, W, 3).
+        reader: Of the frames.
+        bit_depth: That was asked for; None for that of the frames.
+        dtype: Of the frames.
+    """
+    depth = bit_depth or reader.bit_depth
+    if depth < 32:
+        return to_integers(pixels, depth)
+    kind = np.dtype(dtype) if bit_depth is None and dtype in OWN_UNITS else None
+    return reader.value_range.from_unit(pixels, kind)
 
 
 class ResultWriter:
@@ -102,7 +120,10 @@ class ResultWriter:
         """What is known about a picture of the stack."""
         reader, selection = self._plan.reader, self._plan.selection
         depth = self._plan.options.bit_depth or reader.bit_depth
-        own = {"size": size, "dtype": {8: "uint8", 16: "uint16", 32: "float32"}[depth], "times": 1}
+        kind = {8: "uint8", 16: "uint16", 32: "float32"}[depth]
+        if selection is not None and self._plan.options.bit_depth is None and selection.first.dtype in OWN_UNITS:
+            kind = selection.first.dtype
+        own = {"size": size, "dtype": kind, "times": 1}
         if selection is None:
             samples = 3 if reader.channels == 3 else 1
             return Dimensions(self._plan.picture.name.split(".")[0], planes=reader.count, samples=samples, **own)  # type: ignore[arg-type]  # each fits its field
@@ -111,9 +132,9 @@ class ResultWriter:
     def _write_calibrated(self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None) -> None:
         if covered is not None or self._most_opaque is not None:
             self._notes.say(f"{path.name} has no transparency: what no frame shows is filled in")
-        depth = self._plan.options.bit_depth or self._plan.reader.bit_depth
+        held = self._described((1, 1))
         unit = np.asarray(pixels, np.float32)
-        samples = self._plan.reader.value_range.from_unit(unit) if depth == 32 else to_integers(unit, depth)
+        samples = stored_samples(unit, self._plan.reader, self._plan.options.bit_depth, held.dtype)
         height, width = samples.shape[:2]
         self.write_planes(path, (self._described((height, width)),), lambda position, time, channel: samples)
 
