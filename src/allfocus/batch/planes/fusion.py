@@ -57,8 +57,8 @@ from allfocus.version import __version__
 
 BLOCK_SIDE = 4096
 """Pixels a side of what a worker fuses at a time: about 1.5 GB at the peak, whatever the planes measure."""
-LAYERS_OF_A_BLOCK = 4
-"""Channels of a block of that side; blocks of more channels are smaller."""
+LAYERS_OF_A_BLOCK = 3
+"""Layers of a block of that side; blocks of more channels are smaller, so that they take no more memory."""
 
 
 @dataclass(frozen=True)
@@ -199,11 +199,11 @@ def fuse_planes(
 
 
 def block_side(asked: int, layers: int) -> int:
-    """Pixels a side of a block that takes no more memory with so many layers than four of them take.
+    """Pixels a side of a block that takes no more memory with so many layers than a colour picture takes.
 
     Example:
-        >>> block_side(4096, 4), block_side(4096, 16)
-        (4096, 2048)
+        >>> block_side(4096, 3), block_side(4096, 4), block_side(4096, 12)
+        (4096, 3072, 2048)
     """
     return max(CHUNK, int(asked / max(1.0, (layers / LAYERS_OF_A_BLOCK) ** 0.5)) // CHUNK * CHUNK)
 

@@ -340,12 +340,25 @@ class PlaneSource:
         """Returns an area (h, w) of one channel of a plane at full scale."""
         return _in_unit(self._read_part(index, layer, area))
 
-    def read_decided(self, index: int, area: Area) -> NDArray[np.float32]:
-        """Returns what is decided on of an area of a plane, at full scale: (h, w) or (h, w, 3)."""
+    def read_decided(self, index: int, area: Area, halvings: int = 0) -> NDArray[np.float32]:
+        """Returns what is decided on of an area of a plane, (h, w) or (h, w, 3), at the scale of decision.
+
+        Args:
+            index: Of the plane.
+            area: At full scale.
+            halvings: By how many more halves it is reduced.
+        """
         composite = self.planes.composite
         if composite is None:
-            return self.read(index, area)
-        return composite.compose(lambda layer: self.read_layer(index, layer, area))
+            return self._reduce(self.read(index, area), halvings)
+        # Reduced first, channel by channel: a composite at full scale would be the most that a worker holds.
+        return composite.compose(lambda layer: self._reduce(self.read_layer(index, layer, area), halvings))
+
+    def _reduce(self, part: NDArray[np.float32], halvings: int) -> NDArray[np.float32]:
+        reduced = reduce_frame(part, self._scale)
+        for _ in range(halvings):
+            reduced = reduce_frame(np.ascontiguousarray(reduced), 2)
+        return reduced
 
     def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
         """Returns an area of a plane at a level: from the survey where that is the one it has, else from its pixels."""
@@ -356,10 +369,7 @@ class PlaneSource:
             slice((side.start or 0) * factor, length if side.stop is None else min(side.stop * factor, length))
             for side, length in zip(area, self.planes.size, strict=True)
         )
-        reduced = reduce_frame(self.read_decided(index, (rows, columns)), self._scale)
-        for _ in range(level):
-            reduced = reduce_frame(np.ascontiguousarray(reduced), 2)
-        return reduced
+        return self.read_decided(index, (rows, columns), level)
 
     def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
         """Returns None: planes have pixels everywhere."""

@@ -96,7 +96,7 @@ def survey_block(job: PlaneJob, block: Block) -> int:
     margin = BLOCK * scale  # one more block all around, because the measure looks a few pixels beyond
     grown, cells = _grow(block, margin, job.planes.size, scale)
     for index in range(len(source)):
-        part = reduce_frame(source.read_decided(index, _area(grown)), scale)
+        part = source.read_decided(index, _area(grown))
         sharpness.append(block_sharpness(np.ascontiguousarray(part))[cells])
         own = part[_inside(block, grown, scale)]
         for _ in range(factor.bit_length() - 1):
@@ -163,15 +163,11 @@ def fuse_block(job: PlaneJob, block: Block) -> int:
     path = _plan_path(job)
     plan = _read_plan(path, path.stat().st_mtime_ns)
     maps = fuse_area(plan, _source(job.planes, job.run), _area(block), device=choose_device(job.device))
-    values: dict[str, NDArray[np.float32]] = {
-        "depth": maps.depth,
-        "confidence": maps.confidence,
-        "decision": np.asarray(maps.decision, np.float32) / np.float32(max(1, job.planes.count - 1)),
-    }
     for name, result in job.maps:
-        _write(result, 0, block, _samples(values[name], map_kind(name, job.planes.count))[..., None])
+        values = getattr(maps, name) / (np.float32(max(1, job.planes.count - 1)) if name == "decision" else 1)
+        _write(result, 0, block, _samples(values, map_kind(name, job.planes.count))[..., None])
     image = maps.image if maps.image.ndim == 3 else maps.image[..., None]
-    del maps, values
+    del maps
     for layer in range(image.shape[2]):  # one after the other, so that only one is there twice
         samples = _samples(image[..., layer], job.planes.dtype)
         _write(job.result, 0, block, samples[..., None], first=job.layer + layer)
