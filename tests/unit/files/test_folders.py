@@ -68,6 +68,15 @@ def test_a_folder_is_replaced_only_when_that_is_allowed(tmp_path):
     assert os.listdir(tmp_path / "a.zarr") == ["content"]
 
 
+def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_path):
+    with StagedFiles() as files:
+        files.add_folder(tmp_path / "a.zarr", build("old"))
+    with pytest.raises(OutputError, match="could not be written"), StagedFiles(overwrite=True) as files:
+        files.add_folder(tmp_path / "a.zarr", lambda folder: None)  # nothing was built
+    assert os.listdir(tmp_path) == ["a.zarr"]
+    assert (tmp_path / "a.zarr/content").read_text() == "old"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="locks of files are known on POSIX alone")
 def test_what_a_killed_run_left_is_taken_away_by_the_next_and_foreign_folders_are_not(tmp_path):
     target = tmp_path / "a.zarr"
