@@ -201,6 +201,16 @@ def test_what_is_not_said_or_cannot_be_is_an_error_with_a_code(cells, tmp_path):
         assert not list(tmp_path.iterdir())
 
 
+def test_a_rehearsal_tells_stacks_and_channels_and_refuses_what_the_run_would(cells, tmp_path, capsys):
+    words = ["fuse", str(cells), "-o", str(tmp_path / "a.ome.tif"), "--position", "1", "--time", "all", "--dry-run"]
+    assert run(words) == 0
+    shown = capsys.readouterr().out
+    assert "the same for each of 3 stacks; channels: DAPI, GFP, Texas Red, Cy5" in shown
+    assert "cells.ome.tif plane 20, channel DAPI, time 1, position field 1" in shown
+    assert run([*words, "--slab", "4,1"]) == 2
+    assert not list(tmp_path.iterdir())
+
+
 def test_plain_pictures_have_no_channels_to_choose(tmp_path, stack_folder):
     with pytest.raises(allfocus.InputError, match="plain pictures") as caught:
         allfocus.fuse_files(stack_folder, tmp_path / "a.png", channels="DAPI")

@@ -110,11 +110,15 @@ def _plan(frames: tuple[Path, ...], outputs: FuseOutputs, options: FuseOptions, 
                 "width": width,
                 "height": height,
                 "bit_depth": reader.bit_depth,
+                "dimensions": None if plan.selection is None else plan.selection.first.to_plain(),
             }
         )
         return
     for name in reader.names:
         echo(name)
+    if plan.selection is not None and not plan.selection.is_one:
+        channels = ", ".join(channel.name for channel in plan.selection.first.channels)
+        echo(f"the same for each of {len(plan.selection.places)} stacks; channels: {channels}")
     echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {outputs.picture} ({options.method})")
     for path in files[1:]:
         echo(path)

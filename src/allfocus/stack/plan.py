@@ -16,7 +16,7 @@ from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import check_output, require_name
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
-from allfocus.stack.selection import Selection, check_format, select_planes
+from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,10 @@ def plan_stack(
         reader = StackReader(selection.frames(0, 0), max_pixels=options.max_pixels, keep_bytes=keep_bytes)
     shown = outputs if names is None else outputs.without_folders()
     plan = StackPlan(reader, outputs, options, method, shown, command_line(names or paths, shown, options), selection)
-    if selection is not None and selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
-        raise cannot_share(method)
+    if selection is not None and not selection.is_one:
+        refuse_single_wishes(selection, outputs, options)
+        if selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
+            raise cannot_share(method)
     plan.check(reader.count)
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)

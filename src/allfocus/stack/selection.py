@@ -13,7 +13,7 @@ from allfocus.images.numbered_names import group_numbered
 from allfocus.images.ome_zarr_files import is_zarr
 from allfocus.images.reading import FrameFile
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
-from allfocus.stack.options import FuseOptions, Paths
+from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
 
 TIFF_ENDINGS = (".tif", ".tiff")
 CALIBRATED_KINDS = ("OME-TIFF", "ImageJ TIFF")
@@ -164,3 +164,26 @@ def check_format(path: Path, selection: Selection | None, bit_depth: int | None)
         hint=["choose a name that ends in .ome.tif or .ome.zarr", "{channels} to one"],
         code="unwritable-format",
     )
+
+
+def refuse_single_wishes(selection: Selection, outputs: FuseOutputs, options: FuseOptions) -> None:
+    """Raise InputError for outputs and options that mean nothing for several channels, times or positions."""
+    maps, series = outputs.maps(), len(selection.places) > 1
+    several = "several times or positions" if series else "several channels"
+    if options.slabs is not None:
+        raise InputError(f"slabs are not made of {several}", hint="{slabs=default}", code="bad-option")
+    if "report" in maps:
+        raise InputError(f"there is no report about {several}", hint="{report=default}", code="bad-option")
+    if maps and series:
+        raise InputError(
+            f"maps show one picture, and there are {several}", hint=["{position} and {time} to one"], code="bad-option"
+        )
+    shared = ("decision_map", "depth_map", "confidence_map")
+    if selection.channels is not None and selection.deciding is None and any(name in maps for name in shared):
+        raise InputError(
+            "each channel is decided by itself, so there is no one map of them",
+            hint=["{decide_by=default}", "leave out the maps"],
+            code="method-cannot",
+        )
+    if "veil_map" in maps:
+        raise InputError("no haze is removed from several channels", hint="{veil_map=default}", code="method-cannot")

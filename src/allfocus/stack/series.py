@@ -58,7 +58,6 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
     selection, outputs = plan.selection, plan.outputs
     if selection is None:
         raise ValueError("the plan has no selection")
-    refuse_what_one_picture_has(plan, selection)
     with _PlaneStore() as store, StagedFiles(overwrite=outputs.overwrite, inputs=plan.reader.files) as files:
         first: StackFusion | None = None
         for place in range(len(selection.places)):
@@ -77,29 +76,6 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
         notes.end_step("writing")
     written = {"picture": plan.picture, **writer.outputs}
     return replace(first, outputs=written, notices=tuple(notes.notices), seconds=notes.seconds)
-
-
-def refuse_what_one_picture_has(plan: StackPlan, selection: Selection) -> None:
-    """Raise InputError for outputs and options that mean nothing for several channels, times or positions."""
-    maps, series = plan.outputs.maps(), len(selection.places) > 1
-    several = "several times or positions" if series else "several channels"
-    if plan.options.slabs is not None:
-        raise InputError(f"slabs are not made of {several}", hint="{slabs=default}", code="bad-option")
-    if "report" in maps:
-        raise InputError(f"there is no report about {several}", hint="{report=default}", code="bad-option")
-    if maps and series:
-        raise InputError(
-            f"maps show one picture, and there are {several}", hint=["{position} and {time} to one"], code="bad-option"
-        )
-    shared = ("decision_map", "depth_map", "confidence_map")
-    if selection.channels is not None and selection.deciding is None and any(name in maps for name in shared):
-        raise InputError(
-            "each channel is decided by itself, so there is no one map of them",
-            hint=["{decide_by=default}", "leave out the maps"],
-            code="method-cannot",
-        )
-    if "veil_map" in maps:
-        raise InputError("no haze is removed from several channels", hint="{veil_map=default}", code="method-cannot")
 
 
 def _tell_of_part(notes: RunNotes, place: int, places: int, step: str, done: int, count: int) -> None:

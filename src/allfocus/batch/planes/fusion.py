@@ -56,7 +56,7 @@ from allfocus.progress import StepProgress
 from allfocus.version import __version__
 
 BLOCK_SIDE = 4096
-"""Pixels a side of what a worker fuses at a time: about 1.5 GB at the peak, whatever the planes measure."""
+"""Pixels a side of what a worker fuses at a time: less than 2 GB at the peak, whatever the planes measure."""
 LAYERS_OF_A_BLOCK = 3
 """Layers of a block of that side; blocks of more channels are smaller, so that they take no more memory."""
 
