@@ -42,6 +42,11 @@ METHODS = (
 )
 
 
+def rivals_at_hand() -> list[str]:
+    """Networks of the literature that can run here; those that are fitted to each stack take hours and are named."""
+    return [method.name for method in allfocus.list_methods() if method.abilities.weights and not method.missing]
+
+
 def measure(arguments: argparse.Namespace, protocol: Protocol, pictures: Path | None) -> EvaluationResult:
     """The result under one protocol; fused pictures of an earlier run are shared, only the scoring is new."""
     output = arguments.output / protocol
@@ -50,7 +55,7 @@ def measure(arguments: argparse.Namespace, protocol: Protocol, pictures: Path | 
     with progress_bar() as update:
         return allfocus.evaluate(
             {name: arguments.data / name for name in TABLES},
-            [*METHODS, *arguments.method],
+            [*METHODS, *(rivals_at_hand() if arguments.rivals else []), *arguments.method],
             output=output,
             metrics=TABLES,
             protocol=protocol,
@@ -97,6 +102,9 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results.md", help="the page to write into")
     parser.add_argument("--protocol", action="append", choices=["grey", "rgb-mean"], help="default: both")
     parser.add_argument("--method", action="append", default=[], help="one more method, such as ips-paper")
+    parser.add_argument(
+        "--rivals", action="store_true", help="also every network of the literature whose weights ALLFOCUS_RIVALS holds"
+    )
     parser.add_argument("--limit", type=int, help="only the first so many pictures of each set")
     parser.add_argument("--workers", type=int, help="processes at a time; default: one for each processor")
     arguments = parser.parse_args()

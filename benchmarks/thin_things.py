@@ -92,7 +92,7 @@ def run_peers(names: list[str], scene: Scene) -> list[tuple[float, str]]:
 
 
 def main() -> None:
-    able = [method.name for method in allfocus.list_methods() if not method.missing and method.name != "ips-paper"]
+    able = [method.name for method in allfocus.list_methods() if not method.extra]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--method", action="append", help="a method, or a network's .onnx file; all that can by default"

@@ -30,7 +30,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("train", "web", "batch", "dev")
+EXTRAS = ("train", "rivals", "web", "batch", "dev")
 """What `make test` installs; `raw` is not among them."""
 NOT_PINNED = {"pip", "setuptools"}
 """Every environment brings its own."""

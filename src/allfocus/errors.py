@@ -22,6 +22,8 @@ CODES = {
     "method-cannot": "The method cannot do what an option asks of it",
     "no-gpu": "A GPU was asked for and none can be used",
     "missing-extra": "A package that is needed for this is not installed",
+    "missing-weights": "The weights of a network are not part of allfocus and not at hand",
+    "bad-weights": "A file holds no weights that can be read, or those of another network",
     "no-such-file": "There is no file or folder of that name",
     "unreadable-file": "A file cannot be opened: permissions, a pipe, a device",
     "not-a-picture": "A file holds no picture of a format that can be read",

@@ -1,9 +1,11 @@
-"""A machine without torch: everything but the paper's network fuses, and that one names what to install."""
+"""A machine without torch: everything but the paper's and the rivals' networks fuses; those name what to install."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from allfocus.rivals.catalogue import RIVALS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +27,7 @@ for method in allfocus.list_methods():
 """
 
 
-def test_all_methods_but_the_papers_network_fuse_without_torch():
+def test_all_methods_but_those_in_torch_fuse_without_it():
     search = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT / "src"))))
     done = subprocess.run(
         [sys.executable, "-c", CODE],
@@ -40,6 +42,6 @@ def test_all_methods_but_the_papers_network_fuse_without_torch():
     core = ("ips", "dsift", "dct-corr", "laplacian-pyramid", "guided-filter", "wavelet", "depth-map", "average")
     assert {f"fused {name}" for name in core} <= set(lines)
     refused = [line for line in lines if line.startswith("refused")]
-    assert len(refused) == 1
-    assert refused[0].startswith("refused ips-paper")
+    assert [line.split()[1] for line in refused] == ["ips-paper", *(rival.name for rival in RIVALS)]
     assert "allfocus[train]" in refused[0]
+    assert all("allfocus[rivals]" in line for line in refused[1:])

@@ -1,5 +1,6 @@
 """What may be imported when: the command line and classical fusion stay light, and imports go down the data flow."""
 
+import ast
 import json
 import os
 import subprocess
@@ -96,3 +97,28 @@ def test_imports_go_down_the_data_flow_only():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def imported_at_the_top(path: Path) -> set[str]:
+    """The packages that a module imports when it is loaded, not in its functions."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_torch_is_imported_at_the_top_of_networks_rivals_and_training_only():
+    source = ROOT / "src" / "allfocus"
+    with_torch = {path.relative_to(source) for path in source.rglob("*.py") if "torch" in imported_at_the_top(path)}
+    assert {path.parts[0] for path in with_torch} == {"network", "rivals", "training"}
+    # What lists of methods are made of must do without.
+    free = {"catalogue.py", "tensorflow_checkpoint.py", "weight_files.py"}
+    assert not free & {path.name for path in with_torch if path.parts[0] == "rivals"}
+
+
+def test_listing_and_finding_rivals_does_not_load_torch():
+    code = "from allfocus.fusion.methods import find_method; assert find_method('ifcnn').licence"
+    assert "torch" not in modules_after(code)

@@ -123,8 +123,7 @@ def _seen_shapes(
         "frames": (sources, 3, height, width),
         "inside": (height, width),
         "behind": (sources, height // 2, width // 2),
-        "veil_above": (sources, 5, height // 8, width // 8),
-        "picture_above": (3, height // 2, width // 2),
+        "veil_above": (sources, 4, height // 8, width // 8),
     }
     with tempfile.TemporaryDirectory(prefix="allfocus-operations-") as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")

@@ -167,13 +167,27 @@ def _print_summaries(result: "EvaluationResult") -> None:
                 for metric in summary.metrics
             ]
             rank = "-" if row.mean_rank is None else f"{row.mean_rank:.2f}"
-            rows.append([row.method, *values, rank, "-" if row.seconds is None else f"{row.seconds:.2f}"])
+            lost = "-" if row.lost_detail is None else f"{row.lost_detail:.2f}"
+            rows.append([row.method, *values, rank, lost, "-" if row.seconds is None else f"{row.seconds:.2f}"])
         echo(f"{summary.dataset}: {count_of_pictures(summary)}, protocol {describe_scoring(result)}")
-        _print_aligned(["method", *summary.metrics, "mean rank", "s/picture"], rows)
+        _print_aligned(["method", *summary.metrics, "mean rank", "lost %", "s/picture"], rows)
         for metric, found in summary.comparisons.items():
             echo(
                 f"  {metric}: {found.first} against {found.rival}: better on {found.wins}, worse on {found.losses}, "
                 f"p = {format_p_value(found.test.p_value)}".replace("p = <", "p <")
+            )
+        for metric, test in summary.friedman.items():
+            best = min(test.mean_ranks)
+            near = [
+                f"{method} {place:.2f}"
+                for place, method in sorted(zip(test.mean_ranks, summary.complete, strict=True))
+                if place - best < test.critical_difference
+            ]
+            echo(
+                f"  {metric}: Friedman p = {format_p_value(test.p_value)}, critical difference of mean places "
+                f"{test.critical_difference:.2f}; not to be told from the best: {', '.join(near)}".replace(
+                    "p = <", "p <"
+                )
             )
 
 

@@ -26,14 +26,28 @@ if TYPE_CHECKING:
 )
 @fusion_options(FUSE)
 @output_options
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    help="The file of weights for a method that takes them from outside; the same as --method NAME@FILE.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check the frames and the outputs, and say what would be done.")
 @json_option
-def fuse(frames: tuple[Path, ...], output: Path | None, dry_run: bool, as_json: bool, **values: Any) -> None:
+def fuse(
+    frames: tuple[Path, ...],
+    output: Path | None,
+    weights: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
     """Fuse FRAMES (files, a folder, one multi-page TIFF, or an OME-Zarr) into one picture that is sharp everywhere.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder. What a file of a microscope holds, `allfocus info` shows.
     """
+    if weights is not None:
+        values["method"] = f"{values['method']}@{weights}"
     options = FuseOptions(**{name: values.pop(name) for name in offered(FUSE)})
     outputs = FuseOutputs(output or default_output(frames[0]), **values)
     if dry_run:

@@ -10,12 +10,12 @@ from allfocus.cli.printing import echo, json_option, print_entries, print_json
 @click.command(short_help="List the methods of fusion.")
 @json_option
 def methods(as_json: bool) -> None:
-    """List the methods of fusion that can run here, with their papers and limits, and what the others need."""
+    """List the methods of fusion with their papers, limits and costs, and what those need that cannot run here."""
     import allfocus
 
     found = allfocus.list_methods()
     if as_json:
-        shown = ("name", "title", "summary", "paper", "limits", "extra", "missing")
+        shown = ("name", "title", "summary", "paper", "licence", "limits", "cost", "extra", "needs", "missing")
         print_json(
             {
                 "methods": [
@@ -25,13 +25,20 @@ def methods(as_json: bool) -> None:
             }
         )
         return
-    print_entries(
-        {
-            method.name: {"does": method.summary, "paper": method.paper, "limits": method.limits}
-            for method in found
-            if not method.missing
+    entries = {
+        method.name: {
+            "does": method.summary,
+            "paper": method.paper,
+            "licence": method.licence and f"{method.licence} (of the original)",
+            "limits": method.limits,
+            "cost": method.cost,
+            "missing": method.missing,
         }
-    )
-    for method in found:
-        if method.missing:
-            echo(f"{method.name} cannot run here: {method.missing}")
+        for method in found
+    }
+    print_entries({name: facts for name, facts in entries.items() if not facts["missing"]})
+    waiting = {name: facts for name, facts in entries.items() if facts["missing"]}
+    if waiting:
+        echo("")
+        echo("These cannot run here:")
+        print_entries(waiting)

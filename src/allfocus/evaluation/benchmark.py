@@ -19,14 +19,14 @@ from allfocus.evaluation.provenance import describe_origin
 from allfocus.evaluation.summary import DatasetSummary, summarise
 from allfocus.evaluation.tables import csv_table, json_rows, json_summary, markdown_tables
 from allfocus.evaluation.workers import run_cells
-from allfocus.fusion.methods import NETWORK_ENDING, absolute_name, find_method
+from allfocus.fusion.methods import absolute_name, find_method, short_name
 from allfocus.images.writing import replace_file
 from allfocus.machine import usable_cores
 from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric
 from allfocus.metrics.scoring import PROTOCOLS, Protocol
 from allfocus.progress import StepProgress
 
-FORMAT = "allfocus-evaluation-1"
+FORMAT = "allfocus-evaluation-2"
 """What ``results.json`` says it is; the number changes when its fields do."""
 
 Folder = str | PathLike[str]
@@ -133,7 +133,7 @@ def evaluate(
     summaries = summarise(found, metrics=chosen, seed=seed)
     settings = {
         "datasets": {name: {"folder": str(folders[name]), "pictures": len(samples[name])} for name in samples},
-        "methods": [_label(method) for method in methods],
+        "methods": [short_name(method) for method in methods],
         "images": {name: str(folder) for name, folder in images.items()},
         "metrics": {name: list(names) for name, names in chosen.items()},
         "protocol": protocol,
@@ -178,7 +178,7 @@ def _check_names(
         raise InputError("nothing to evaluate; give at least one method, or pictures of other software")
     for method in methods:
         find_method(method)
-    names = [_label(method) for method in methods]
+    names = [short_name(method) for method in methods]
     for name in images:
         if name in names or not name or "/" in name or name.startswith("."):
             raise InputError(f"{name!r} cannot name pictures of other software: choose a plain name that no method has")
@@ -189,11 +189,6 @@ def _check_names(
     for what, number in (("limit", limit), ("workers", workers)):
         if number is not None and number < 1:
             raise InputError(f"{what} is 1 or more; found {number}")
-
-
-def _label(method: str) -> str:
-    """The name of a method in tables and folders: for the file of a network, that of the file."""
-    return Path(method).name if method.endswith(NETWORK_ENDING) else method
 
 
 def _choose_metrics(
@@ -271,9 +266,9 @@ def _list_tasks(
         CellTask(
             dataset=dataset,
             sample=sample,
-            method=_label(method),
+            method=short_name(method),
             run=absolute_name(method),
-            folder=output / "fused" / dataset / _label(method),
+            folder=output / "fused" / dataset / short_name(method),
             method_key=method_keys.get(method, "other software"),
             metrics=metrics[dataset],
             metrics_key=metrics_key,

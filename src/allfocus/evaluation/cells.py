@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from allfocus.datasets.samples import Sample
 from allfocus.errors import AllfocusError, InputError
 from allfocus.evaluation.compression import JpegCompression, compress_and_read
-from allfocus.evaluation.fingerprints import combined_fingerprint, file_fingerprint
+from allfocus.evaluation.fingerprints import code_fingerprint, combined_fingerprint, file_fingerprint
 from allfocus.evaluation.other_pictures import find_other_picture
+from allfocus.fusion.lost_detail import measure_lost_detail
 from allfocus.fusion.methods import fuse
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
@@ -39,6 +40,10 @@ class Cell:
     """Processor time of the fusion alone; None for pictures made by other software."""
     error: str = ""
     """Why there are no scores; empty where there are."""
+    lost_detail: float | None = None
+    """Percent of the picture in which detail of some frame is lost; None where there is an error."""
+    sha256: str = ""
+    """Of the fused picture's file; empty where there is none."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,11 @@ def run_cell(task: CellTask) -> Cell:
         if missing:
             scores.update(_score(task, missing))
             record.update(score_key=score_key, scores=scores)
+        lost_key = code_fingerprint("allfocus.fusion.lost_detail")
+        unknown = record.get("lost_key") != lost_key
+        if unknown:
+            record.update(lost_key=lost_key, lost_detail=_measure_lost_detail(task))
+        if missing or unknown:
             replace_file(task.record, json.dumps(record, indent=1).encode(), overwrite=True)
     except AllfocusError as error:
         return Cell(task.dataset, task.sample.name, task.method, error=" ".join(str(error).split()))
@@ -99,7 +109,15 @@ def run_cell(task: CellTask) -> Cell:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return Cell(task.dataset, task.sample.name, task.method, error=text)
     chosen = {name: float(scores[name]) for name in task.metrics}
-    return Cell(task.dataset, task.sample.name, task.method, chosen, record["seconds"])
+    return Cell(
+        task.dataset,
+        task.sample.name,
+        task.method,
+        chosen,
+        record["seconds"],
+        lost_detail=float(record["lost_detail"]),
+        sha256=record["picture_key"],
+    )
 
 
 def read_levels(path: Path) -> NDArray[Any]:
@@ -154,6 +172,12 @@ def _fuse_and_save(task: CellTask) -> dict[str, Any]:
     task.picture.parent.mkdir(parents=True, exist_ok=True)
     write_image(Image(pixels.astype(np.float32), bit_depth=min(bit_depth, 16)), task.picture, overwrite=True)
     return {"seconds": seconds, "picture_key": file_fingerprint(task.picture)}
+
+
+def _measure_lost_detail(task: CellTask) -> float:
+    """Percent of the picture, as its file holds it and before any compression."""
+    sources = [read_image(path).pixels for path in task.sample.sources]
+    return measure_lost_detail(read_image(task.picture).pixels, sources).share
 
 
 def _score(task: CellTask, metrics: Sequence[str]) -> dict[str, float]:

@@ -143,6 +143,7 @@ def _set_section(result: "EvaluationResult", summary: DatasetSummary, scenes: Se
 <h3>Measured: {escape(count_of_pictures(summary))}, {escape(_scoring(result))}</h3>
 {_measured_table(summary)}
 {_comparison_table(summary)}
+{_rank_table(summary)}
 {_printed_table(summary.dataset)}
 {_plots(summary)}
 {closer}
@@ -190,7 +191,7 @@ def _measured_table(summary: DatasetSummary) -> str:
         kind = ' class="own"' if number == 0 else ""
         if row.errors:
             text = f"error on {row.errors} of {len(summary.samples)} pictures"
-            rows.append(f'<tr{kind}>{name}<td class="error" colspan="{len(summary.metrics) + 2}">{text}</td></tr>')
+            rows.append(f'<tr{kind}>{name}<td class="error" colspan="{len(summary.metrics) + 3}">{text}</td></tr>')
             continue
         cells = ""
         for metric in summary.metrics:
@@ -199,14 +200,42 @@ def _measured_table(summary: DatasetSummary) -> str:
             small = f"<small>{interval[1:-1].replace(', ', ' – ')}</small>" if interval else ""
             cells += f"<td>{_emphasise(format_value(metric, estimate.mean), places[metric][row.method])}{small}</td>"
         seconds = "–" if row.seconds is None else f"{row.seconds:.2f}"
-        cells += f"<td>{_emphasise(f'{row.mean_rank:.2f}', ranks[row.method])}</td><td>{seconds}</td>"
+        lost = "–" if row.lost_detail is None else f"{row.lost_detail:.2f}"
+        rank = _emphasise(f"{row.mean_rank:.2f}", ranks[row.method])
+        cells += f"<td>{rank}</td><td>{lost}</td><td>{seconds}</td>"
         rows.append(f"<tr{kind}>{name}{cells}</tr>")
-    header = ["Method", *map(_column, summary.metrics), "rank ↓", "CPU s"]
+    header = ["Method", *map(_column, summary.metrics), "rank ↓", "lost % ↓", "CPU s"]
     note = (
         '<p class="quiet">Mean over the pictures, <b>best</b>, <u>second</u>; below it the 95 % interval of the mean '
-        "(bootstrap). Rank: mean place over all metrics and pictures. CPU s: processor time to fuse one picture.</p>"
+        "(bootstrap). Rank: mean place over all metrics and pictures. Lost: percent of the picture in which "
+        "detail of some frame is lost. CPU s: processor time to fuse one picture.</p>"
     )
     return build_table(header, rows, label="Measured scores") + note
+
+
+def _rank_table(summary: DatasetSummary) -> str:
+    if not summary.friedman:
+        return ""
+    tests = summary.friedman.values()
+    rows = []
+    for number, method in enumerate(summary.complete):
+        cells = ""
+        for found in tests:
+            place, best = found.mean_ranks[number], min(found.mean_ranks)
+            near = " =" if best < place < best + found.critical_difference else ""
+            cells += f"<td>{_emphasise(f'{place:.2f}', 1 if place == best else 0)}{near}</td>"
+        rows.append(f'<tr><th scope="row"><code>{escape(method)}</code></th>{cells}</tr>')
+    for name, values in (
+        ("critical difference", [f"{found.critical_difference:.2f}" for found in tests]),
+        ("Friedman, p", [escape(format_p_value(found.p_value)) for found in tests]),
+    ):
+        rows.append(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{value}</td>" for value in values)}</tr>')
+    note = (
+        '<p class="quiet">Mean place over the pictures; = marks what is less than the critical difference from the '
+        "best, which chance explains (Friedman's test of all methods, Nemenyi's difference, 5 %).</p>"
+    )
+    header = ["Method", *map(_column, summary.friedman)]
+    return "<h3>Places</h3>" + build_table(header, rows, label="Mean places by metric") + note
 
 
 def _comparison_table(summary: DatasetSummary) -> str:

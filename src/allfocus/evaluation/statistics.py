@@ -1,11 +1,12 @@
-"""What a table of scores needs beside the mean: an interval, a test against the best rival, and ranks.
+"""What a table of scores needs beside the mean: an interval, a test against the best rival, ranks, a test of all.
 
-Written with numpy alone; the tests compare the signed-rank test with scipy.
+Written with numpy alone; the tests compare both tests with scipy.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,3 +137,95 @@ def mean_ranks(values: NDArray[np.float64], *, higher_is_better: Sequence[bool])
     places = np.stack([average_ranks(column) for column in (values * signs).T])
     mean: NDArray[np.float64] = places.mean(axis=0)
     return mean
+
+
+@dataclass(frozen=True)
+class FriedmanTest:
+    """The outcome of Friedman's test of several methods on the same pictures, and how far apart places must be."""
+
+    mean_ranks: tuple[float, ...]
+    """The mean place of each method over the pictures, 1 the best."""
+    statistic: float
+    """Friedman's chi-squared, corrected for ties."""
+    p_value: float
+    """Probability of a statistic as large as this if no method were better than any other."""
+    critical_difference: float
+    """Methods whose mean places differ by less cannot be told apart at the level of 5 % (Nemenyi)."""
+
+
+def friedman_test(values: NDArray[np.float64], *, higher_is_better: bool = True) -> FriedmanTest:
+    """Friedman's test of whether methods score differently, with Nemenyi's critical difference of their mean places.
+
+    M. Friedman, J. American Statistical Association 32, 1937; P. Nemenyi, 1963; as J. Demšar, J. Machine Learning
+    Research 7, 2006, recommends for several methods on several sets. Here a picture takes the place of a set.
+
+    Args:
+        values: ``(methods, pictures)``, at least two of each.
+        higher_is_better: Whether the largest value gets place 1.
+
+    Raises:
+        ValueError: fewer than two methods or pictures.
+
+    Example:
+        >>> found = friedman_test(np.array([[3.0, 3, 3, 3], [2, 2, 2, 2], [1, 1, 1, 1]]))
+        >>> found.mean_ranks, round(found.statistic, 6), round(found.p_value, 4)
+        ((1.0, 2.0, 3.0), 8.0, 0.0183)
+    """
+    methods, pictures = values.shape
+    if methods < 2 or pictures < 2:
+        raise ValueError(f"two methods and two pictures at least; got {methods} and {pictures}")
+    signed = -values if higher_is_better else values
+    places = np.stack([average_ranks(column) for column in signed.T])
+    ties = sum(
+        float((counts**3 - counts).sum()) for counts in (np.unique(row, return_counts=True)[1] for row in places)
+    )
+    mean = places.mean(axis=0)
+    spread = 12 * pictures / (methods * (methods + 1)) * float(((mean - (methods + 1) / 2) ** 2).sum())
+    correction = 1 - ties / (pictures * methods * (methods**2 - 1))
+    statistic = spread / correction if correction > 0 else 0.0
+    difference = nemenyi_quantile(methods) * math.sqrt(methods * (methods + 1) / (6 * pictures))
+    return FriedmanTest(tuple(map(float, mean)), statistic, chi_squared_tail(statistic, methods - 1), difference)
+
+
+def chi_squared_tail(statistic: float, freedom: int) -> float:
+    """The probability that chi-squared with so many degrees of freedom is larger than a number.
+
+    Example:
+        >>> round(chi_squared_tail(3.841459, 1), 6), round(chi_squared_tail(5.991465, 2), 6)
+        (0.05, 0.05)
+    """
+    half = statistic / 2
+    # The tail of two degrees less, and one more term, down to one or two degrees, whose tails are known.
+    if freedom % 2:
+        tail, term, order = math.erfc(math.sqrt(half)), math.sqrt(half / math.pi) * 2 * math.exp(-half), 1.5
+    else:
+        tail, term, order = math.exp(-half), half * math.exp(-half), 2.0
+    for _ in range((freedom - 1) // 2):
+        tail, term, order = tail + term, term * half / order, order + 1
+    return min(1.0, tail)
+
+
+@cache
+def nemenyi_quantile(methods: int, *, level: float = 0.05) -> float:
+    """By how many standard errors the places of so many methods must differ: the studentised range over root two.
+
+    Found by halving on the integral of the range of normal numbers, which no library here has.
+
+    Example:
+        >>> [round(nemenyi_quantile(count), 3) for count in (2, 3, 10)]
+        [1.96, 2.344, 3.164]
+    """
+    points = np.linspace(-8, 8, 3201)
+    density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
+
+    def below(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in values])
+
+    here = below(points)
+    low, high = 0.0, 20.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        within = (here - below(points - middle)) ** (methods - 1)
+        share = methods * float((density * within).sum()) * float(points[1] - points[0])
+        low, high = (middle, high) if share < 1 - level else (low, middle)
+    return (low + high) / 2 / math.sqrt(2)

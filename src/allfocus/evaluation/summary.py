@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.evaluation.cells import Cell
-from allfocus.evaluation.statistics import SignedRankTest, bootstrap_interval, mean_ranks, signed_rank_test
+from allfocus.evaluation.statistics import (
+    FriedmanTest,
+    SignedRankTest,
+    bootstrap_interval,
+    friedman_test,
+    mean_ranks,
+    signed_rank_test,
+)
 from allfocus.metrics.catalogue import all_metrics
 
 
@@ -46,6 +53,8 @@ class MethodSummary:
     """Mean place among the complete methods over all metrics and pictures, 1 the best; None with errors."""
     seconds: float | None = None
     """Mean time of fusing one picture; None with errors, or where other software did it."""
+    lost_detail: float | None = None
+    """Mean percent of the picture in which detail of some frame is lost; None with errors."""
     errors: int = 0
     """Pictures without a score."""
 
@@ -60,8 +69,16 @@ class DatasetSummary:
     methods: tuple[MethodSummary, ...]
     comparisons: Mapping[str, Comparison]
     """By metric; empty where there is no complete rival or the first method is incomplete."""
+    friedman: Mapping[str, FriedmanTest]
+    """By metric, of the complete methods in their order; empty for fewer than three of them or fewer than two
+    pictures."""
     values: Mapping[tuple[str, str], NDArray[np.float64]]
     """(method, metric) -> one value a sample, for the complete methods."""
+
+    @property
+    def complete(self) -> tuple[str, ...]:
+        """The methods without errors."""
+        return tuple(row.method for row in self.methods if row.estimates)
 
     def places(self, metric: str) -> dict[str, int]:
         """The place of each complete method by the mean of a metric, 1 the best; equal means share a place."""
@@ -114,14 +131,24 @@ def _summarise_dataset(dataset: str, cells: Sequence[Cell], metrics: Sequence[st
             rows.append(MethodSummary(method, errors=errors[method]))
             continue
         estimates = {metric: _estimate(values[method, metric], seed) for metric in metrics}
-        seconds = [by_place[method, sample].seconds for sample in samples]
-        known = [each for each in seconds if each is not None]
-        mean_seconds = sum(known) / len(known) if len(known) == len(seconds) else None
-        rows.append(MethodSummary(method, estimates, ranks[method], mean_seconds))
+        mean_seconds = _mean([by_place[method, sample].seconds for sample in samples])
+        lost = _mean([by_place[method, sample].lost_detail for sample in samples])
+        rows.append(MethodSummary(method, estimates, ranks[method], mean_seconds, lost))
     comparisons = {}
     if len(complete) > 1 and methods[0] in complete:
         comparisons = {metric: _compare(metric, complete, values) for metric in metrics}
-    return DatasetSummary(dataset, tuple(samples), tuple(metrics), tuple(rows), comparisons, values)
+    tests = {}
+    if len(complete) > 2 and len(samples) > 1:
+        for metric in metrics:
+            table = np.stack([values[method, metric] for method in complete])
+            tests[metric] = friedman_test(table, higher_is_better=all_metrics()[metric].direction == "higher")
+    return DatasetSummary(dataset, tuple(samples), tuple(metrics), tuple(rows), comparisons, tests, values)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean, unless one is missing."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _estimate(values: NDArray[np.float64], seed: int) -> Estimate:

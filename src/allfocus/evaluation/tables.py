@@ -29,7 +29,7 @@ def csv_table(cells: Sequence[Cell], *, metrics: Mapping[str, Sequence[str]], pr
     columns = [name for name in all_metrics() if any(name in names for names in metrics.values())]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["dataset", "picture", "method", "protocol", *columns, "seconds", "error"])
+    writer.writerow(["dataset", "picture", "method", "protocol", *columns, "lost_detail", "seconds", "sha256", "error"])
     for cell in cells:
         values = []
         for name in columns:
@@ -38,7 +38,9 @@ def csv_table(cells: Sequence[Cell], *, metrics: Mapping[str, Sequence[str]], pr
             else:
                 values.append(FAILED if cell.error else repr(float(cell.scores[name])))
         seconds = NOT_APPLICABLE if cell.seconds is None else f"{cell.seconds:.4f}"
-        writer.writerow([cell.dataset, cell.sample, cell.method, protocol, *values, seconds, cell.error])
+        lost = FAILED if cell.lost_detail is None else repr(cell.lost_detail)
+        own = [lost, seconds, cell.sha256 or FAILED, cell.error]
+        writer.writerow([cell.dataset, cell.sample, cell.method, protocol, *values, *own])
     return text.getvalue()
 
 
@@ -50,7 +52,9 @@ def json_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             "picture": cell.sample,
             "method": cell.method,
             "scores": {name: json_number(value) for name, value in cell.scores.items()},
+            "lost_detail": cell.lost_detail,
             "seconds": cell.seconds,
+            "sha256": cell.sha256 or None,
             "error": cell.error or None,
         }
         for cell in cells
@@ -76,6 +80,15 @@ def json_summary(summary: DatasetSummary) -> dict[str, Any]:
             }
             for metric, found in summary.comparisons.items()
         },
+        "friedman": {
+            metric: {
+                "mean_ranks": dict(zip(summary.complete, found.mean_ranks, strict=True)),
+                "statistic": found.statistic,
+                "p_value": found.p_value,
+                "critical_difference": found.critical_difference,
+            }
+            for metric, found in summary.friedman.items()
+        },
     }
 
 
@@ -87,6 +100,7 @@ def _json_method(row: MethodSummary) -> dict[str, Any]:
             for metric, estimate in row.estimates.items()
         },
         "mean_rank": row.mean_rank,
+        "lost_detail": row.lost_detail,
         "seconds": row.seconds,
         "errors": row.errors,
     }
@@ -124,6 +138,8 @@ def markdown_tables(
         parts.append(measured_table(summary))
         if summary.comparisons:
             parts.append(comparison_table(summary))
+        if summary.friedman:
+            parts.append(rank_table(summary))
         if printed and summary.dataset in PRINTED:
             parts.append(printed_table(summary.dataset))
     return "\n".join(parts)
@@ -141,8 +157,8 @@ def count_of_pictures(summary: DatasetSummary) -> str:
 
 
 def measured_table(summary: DatasetSummary) -> str:
-    """Methods as rows, metrics as columns, then mean rank and seconds; Markdown."""
-    header = ["Method", *(_column_title(metric) for metric in summary.metrics), "mean rank ↓", "CPU s"]
+    """Methods as rows, metrics as columns, then mean rank, lost detail and seconds; Markdown."""
+    header = ["Method", *(_column_title(metric) for metric in summary.metrics), "mean rank ↓", "lost % ↓", "CPU s"]
     places = {metric: summary.places(metric) for metric in summary.metrics}
     ranks = rank_by_value(
         {row.method: row.mean_rank for row in summary.methods if row.mean_rank is not None}, higher_is_better=False
@@ -151,7 +167,7 @@ def measured_table(summary: DatasetSummary) -> str:
     for row in summary.methods:
         if row.errors:
             failed = f"error ({row.errors} of {len(summary.samples)})"
-            lines.append([f"`{row.method}`", *[failed] * len(summary.metrics), "-", "-"])
+            lines.append([f"`{row.method}`", *[failed] * len(summary.metrics), "-", "-", "-"])
             continue
         values = [
             emphasise(format_value(metric, row.estimates[metric].mean), places[metric][row.method])
@@ -159,7 +175,8 @@ def measured_table(summary: DatasetSummary) -> str:
         ]
         rank = emphasise(f"{row.mean_rank:.2f}", ranks[row.method])
         seconds = "-" if row.seconds is None else f"{row.seconds:.2f}"
-        lines.append([f"`{row.method}`", *values, rank, seconds])
+        lost = "-" if row.lost_detail is None else f"{row.lost_detail:.2f}"
+        lines.append([f"`{row.method}`", *values, rank, lost, seconds])
     return _markdown(header, lines)
 
 
@@ -183,6 +200,27 @@ def comparison_table(summary: DatasetSummary) -> str:
         f"`{first}` against the best rival by each metric; 95 % intervals by bootstrap, Wilcoxon's signed-rank test:"
     )
     return f"{intro}\n\n" + _markdown(["Metric", f"`{first}`", "best rival", "wins : losses", "p"], lines)
+
+
+def rank_table(summary: DatasetSummary) -> str:
+    """The mean place of each method by each metric, which of them chance can explain, and Friedman's test; Markdown."""
+    tests = summary.friedman
+    lines = []
+    for number, method in enumerate(summary.complete):
+        places = []
+        for found in tests.values():
+            place, best = found.mean_ranks[number], min(found.mean_ranks)
+            text = f"{place:.2f}"
+            places.append(f"**{text}**" if place == best else f"{text} ="
+                          if place - best < found.critical_difference else text)  # fmt: skip
+        lines.append([f"`{method}`", *places])
+    lines.append(["critical difference", *(f"{found.critical_difference:.2f}" for found in tests.values())])
+    lines.append(["Friedman, p", *(format_p_value(found.p_value) for found in tests.values())])
+    intro = (
+        "Mean place over the pictures, **best**; = marks what is less than the critical difference from it, which "
+        "chance explains (Friedman's test of all methods, Nemenyi's difference, 5 %):"
+    )
+    return f"{intro}\n\n" + _markdown(["Method", *tests], lines)
 
 
 def format_interval(metric: str, low: float, high: float) -> str:

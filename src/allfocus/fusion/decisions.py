@@ -10,8 +10,8 @@ from allfocus.fusion.windows import Area, overlap, within
 
 EXCLUSION = np.float32(6.0)
 """Logits behind the best by which a frame has lost for good; the same in `allfocus.network.stack_network`."""
-VEIL_CHANNELS = 5
-"""Opacity, three of colour, and the trust in the level above."""
+VEIL_CHANNELS = 4
+"""Opacity, and three of colour."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,10 @@ class Tile:
     behind: NDArray[np.float16]
     """(chosen, h, w), 0 for the best frame of a pixel, -EXCLUSION for one that is out."""
     veil: NDArray[np.float16]
-    """(chosen, 5, h / 4, w / 4)."""
-    picture: NDArray[np.float32]
-    """(3, h, w) as the network saw the frames."""
+    """(chosen, 4, h / 4, w / 4)."""
 
 
-def make_tile(
-    area: Area,
-    chosen: Sequence[int],
-    logits: NDArray[np.float32],
-    veil: NDArray[np.float32],
-    picture: NDArray[np.float32],
-) -> Tile:
+def make_tile(area: Area, chosen: Sequence[int], logits: NDArray[np.float32], veil: NDArray[np.float32]) -> Tile:
     """Returns the tile of what the network said of a core, without the frames that have lost everywhere in it."""
     behind = np.maximum(logits - logits.max(axis=0, keepdims=True), -EXCLUSION).astype(np.float16)
     kept = [place for place in range(len(chosen)) if (behind[place] > -EXCLUSION).any()]
@@ -45,7 +37,6 @@ def make_tile(
         tuple(chosen[place] for place in kept),
         np.ascontiguousarray(behind[kept]),
         np.ascontiguousarray(veil[kept]).astype(np.float16),
-        np.ascontiguousarray(picture),
     )
 
 
@@ -73,10 +64,8 @@ class LevelDecisions:
             }
         return [frame for frame in self.order if frame in found]
 
-    def gather(
-        self, area: Area, chosen: Sequence[int]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Returns behind (chosen, h, w), veil (chosen, 5, h / 4, w / 4) and picture (3, h, w) of an area.
+    def gather(self, area: Area, chosen: Sequence[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Returns behind (chosen, h, w) and veil (chosen, 4, h / 4, w / 4) of an area.
 
         The area begins at multiples of four. It may end beyond the level, as far as frames are padded: there the last
         rows and columns are repeated.
@@ -84,7 +73,6 @@ class LevelDecisions:
         rows, columns = (side.stop - side.start for side in area)
         behind = np.full((len(chosen), rows, columns), -EXCLUSION, np.float32)
         veil = np.zeros((len(chosen), VEIL_CHANNELS, -(-rows // 4), -(-columns // 4)), np.float32)
-        picture = np.zeros((3, rows, columns), np.float32)
         places = {frame: place for place, frame in enumerate(chosen)}
         last_row = last_column = 0
         for tile, part in self._touching(area):
@@ -94,16 +82,14 @@ class LevelDecisions:
                 if frame in places:
                     behind[(places[frame], *target)] = tile.behind[(own, *inside)]
                     veil[(places[frame], slice(None), *small_target)] = tile.veil[(own, slice(None), *small_inside)]
-            picture[(slice(None), *target)] = tile.picture[(slice(None), *inside)]
             last_row, last_column = max(last_row, target[0].stop), max(last_column, target[1].stop)
         for maps, row, column in (
             (behind, last_row, last_column),
             (veil, -(-last_row // 4), -(-last_column // 4)),
-            (picture, last_row, last_column),
         ):
             maps[..., row:, :] = maps[..., row - 1 : row, :]
             maps[..., :, column:] = maps[..., :, column - 1 : column]
-        return behind, veil, picture
+        return behind, veil
 
     def _touching(self, area: Area) -> Iterable[tuple[Tile, Area]]:
         for tile in self.tiles:

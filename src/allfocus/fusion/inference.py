@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
 from allfocus.machine import usable_cores
 
@@ -21,7 +22,7 @@ Kind = Literal["whole", "context", "refine"]
 """How a level is decided: as the coarsest, seen whole; with context; or by its detail alone."""
 KEYS: dict[Kind, str | None] = {"whole": "allfocus.whole", "context": None, "refine": "allfocus.refine"}
 """Under which an ONNX file holds the graph of each; None for the file itself. See `allfocus.network.onnx_export`."""
-INPUTS = ("frames", "inside", "behind", "veil_above", "picture_above")
+INPUTS = ("frames", "inside", "behind", "veil_above")
 """Of the graph of a level; the coarsest level has the first two alone."""
 
 
@@ -70,11 +71,7 @@ class LevelOutput(NamedTuple):
     logits: NDArray[np.float32]
     """(n, H, W); a softmax over the frames gives their weights."""
     veil: NDArray[np.float32]
-    """(n, 5, H / 4, W / 4); see `allfocus.network.stack_network.Decision`."""
-    picture: NDArray[np.float32]
-    """(3, H, W), as the frames were given."""
-    correction: NDArray[np.float32]
-    """(3, H, W), what of the picture came from the level above."""
+    """(n, 4, H / 4, W / 4); see `allfocus.network.stack_network.Decision`."""
 
 
 class Above(NamedTuple):
@@ -83,9 +80,7 @@ class Above(NamedTuple):
     behind: NDArray[np.float32]
     """(n, H / 2, W / 2)"""
     veil: NDArray[np.float32]
-    """(n, 5, H / 8, W / 8)"""
-    picture: NDArray[np.float32]
-    """(3, H / 2, W / 2)"""
+    """(n, 4, H / 8, W / 8)"""
 
 
 def run_level(
@@ -116,7 +111,7 @@ def run_level(
     inside[(slice(None), slice(None)) if size is None else (slice(size[0]), slice(size[1]))] = 1
     inputs = {"frames": frames, "inside": inside}
     if above is not None:
-        inputs |= {"behind": above.behind, "veil_above": above.veil, "picture_above": above.picture}
+        inputs |= {"behind": above.behind, "veil_above": above.veil}
     kind: Kind = "whole" if above is None else "refine" if refine else "context"
     stamp = _stamp(weights)
     found = (
@@ -125,8 +120,7 @@ def run_level(
         else _session(device, threads, weights, kind, stamp).run(None, inputs)
     )
     count, _, height, width = frames.shape
-    picture = (3, height, width)
-    shapes = ((count, height, width), (count, 5, height // 4, width // 4), picture, picture)
+    shapes = ((count, height, width), (count, VEIL_CHANNELS, height // 4, width // 4))
     return LevelOutput(*(require_finite(part, shape, weights) for part, shape in zip(found, shapes, strict=True)))
 
 

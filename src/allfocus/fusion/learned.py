@@ -57,9 +57,6 @@ from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
-SHARPNESS = 3.0
-"""Where there is detail the logits count this many times, so that pixels are copied rather than mixed: the best of six
-factors on rendered scenes (benchmarks/sharpness.py). With 8, soft things are cut out with an edge."""
 DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
 HARD = 1e12
@@ -130,11 +127,8 @@ class Plan:
     """What is added to the logits from the first frame to the last."""
     decisiveness: float = 1.0
     """By what all logits are multiplied before they become weights."""
-    sharpness: float = SHARPNESS
-    """By what they are multiplied where there is detail."""
     unveil: bool = True
-    """Whether veils are taken off. What is coarse could be corrected from the level above as well, as the network says
-    (`correction`); on rendered scenes that lost 0.05 to 0.1 dB, so it is not done."""
+    """Whether veils are taken off."""
     weights: str | None = None
     """The ONNX file of the network; None for the shipped one."""
 
@@ -234,7 +228,7 @@ def plan_fusion(
         shown = level_size(decided, level)
         output = run_level(stack, above, device=device, threads=processor_count(), weights=weights, size=shown)
         logits = _forbid(_crop(output.logits, area), source, order, area, level, scale)
-        decisions = LevelDecisions(order, [make_tile(area, order, logits, output.veil, _crop(output.picture, area))])
+        decisions = LevelDecisions(order, [make_tile(area, order, logits, output.veil)])
     seen = [small[index] for index in order]
     evidence = stack_evidence(seen, span * noise / 2 ** (finest / 2))
     settled = np.stack(settle_logits(list(logits), evidence)).astype(np.float16)
@@ -430,7 +424,7 @@ def _decide_core(
     inside = within(core, region)
     logits = _forbid(output.logits[(slice(None), *inside)], source, chosen, core, level, plan.scale)
     quarter = tuple(slice(side.start // 4, -(-side.stop // 4)) for side in inside)
-    return make_tile(core, chosen, logits, output.veil[:, :, *quarter], output.picture[(slice(None), *inside)])
+    return make_tile(core, chosen, logits, output.veil[:, :, *quarter])
 
 
 def _fuse_core(
@@ -448,9 +442,9 @@ def _fuse_core(
     wide = _clip(_widen(core), size)
     if plan.level == 0:
         chosen, region = list(plan.tile.chosen), _whole(size)
-        behind, veil, picture = above.gather(_padded(region), chosen)
         region = _padded(region)
-        output = LevelOutput(behind, veil, picture, np.zeros_like(picture))
+        behind, veil = above.gather(region, chosen)
+        output = LevelOutput(behind, veil)
         frames = [source.read_reduced(index, _whole(size)) for index in chosen]
         stack = _prepare(frames, range(len(frames)), plan.low, plan.span)
         competing = behind[:, ::2, ::2] > -EXCLUSION
@@ -464,8 +458,7 @@ def _fuse_core(
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = _lead(logits) * evidence
-    factor = np.float32(plan.decisiveness) * (1 + np.float32(plan.sharpness - 1) * evidence)
-    logits = [factor * own for own in logits]
+    logits = [np.float32(plan.decisiveness) * own for own in logits]
     full = at_full_scale(core, plan)
     trim = within(full, (slice(wide[0].start * plan.scale, None), slice(wide[1].start * plan.scale, None)))
     masks = [source.read_valid(index, full) for index in chosen]

@@ -23,6 +23,8 @@ from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, plain_arrays, range_of_arrays
 from allfocus.plugins import METHODS_GROUP, load_plugins
 from allfocus.progress import CountProgress
+from allfocus.rivals.catalogue import RIVALS, Rival
+from allfocus.rivals.weight_files import FOLDER_VARIABLE, files_of, find_weights
 
 if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
@@ -33,6 +35,8 @@ DEVICES = ("auto", "cpu", "cuda")
 PREFERENCES = ("near", "far")
 NETWORK_ENDING = ".onnx"
 """How the name of a method ends that is the file of a network."""
+WEIGHTS_SIGN = "@"
+"""Between a method's name and the file of its weights."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Abilities:
     """Where the check finds that detail was erased, the frame that shows it is taken (:mod:`.mending`)."""
     devices: bool = False
     """Runs a network: takes ``device``."""
+    weights: bool = False
+    """Runs on weights that are not part of allfocus: takes ``weights``, the name of a file."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,14 @@ class Method:
     limits: str = ""
     title: str = ""
     """A plain title for those that most people choose; empty where the name will do."""
+    licence: str = ""
+    """Of the authors' program and weights, where that matters; ours are under that of allfocus."""
+    cost: str = ""
+    """What it takes, where that is much."""
+    files: tuple[str, ...] = ()
+    """Names under which its weights are looked for; see :mod:`allfocus.rivals.weight_files`."""
+    origin: str = ""
+    """Where its weights come from."""
     abilities: Abilities = field(default=Abilities())
     extra: str = ""
     """The extra of allfocus that it needs; empty where none."""
@@ -103,9 +117,28 @@ class Method:
     @property
     def missing(self) -> str:
         """Why the method cannot run here; empty when it can."""
-        if not self.extra or all(importlib.util.find_spec(name) for name in EXTRAS[self.extra]):
-            return ""
-        return f"it needs the extra {self.extra}: pip install 'allfocus[{self.extra}]'"
+        if self.extra and not all(importlib.util.find_spec(name) for name in EXTRAS[self.extra]):
+            return f"it needs the extra {self.extra}: pip install 'allfocus[{self.extra}]'"
+        if self.abilities.weights and self.weights is None:
+            return f"it needs {self.needs}"
+        return ""
+
+    @property
+    def weights(self) -> Path | None:
+        """The file of its weights: the one that was named, or the one that is found; None where there is none."""
+        if not self.abilities.weights:
+            return None
+        return Path(self.network) if self.network else find_weights(self.files)
+
+    @property
+    def needs(self) -> str:
+        """What it needs besides allfocus itself; empty where nothing."""
+        if self.abilities.weights:
+            return (
+                f"weights: name their file ({self.name}{WEIGHTS_SIGN}FILE), or put {self.files[0]} into the folder "
+                f"that {FOLDER_VARIABLE} names ({self.origin})"
+            )
+        return f"the extra {self.extra}" if self.extra else ""
 
     @property
     def decides(self) -> bool:
@@ -126,11 +159,28 @@ class Method:
         return loaded
 
 
-EXTRAS = {"train": ("torch", "safetensors")}
+EXTRAS = {"train": ("torch", "safetensors"), "rivals": ("torch",)}
 """What has to be there for methods that need an extra."""
 
 _BLENDS = Abilities(decides=False)
 _SELECTS = Abilities(prefers=True, linear_light=True, unveils=True, streams=True, mends=True, devices=True)
+
+
+def _method_of_rival(rival: Rival) -> Method:
+    return Method(
+        rival.name,
+        rival.summary,
+        rival.paper,
+        rival.frames,
+        abilities=Abilities(decides=rival.decides, devices=True, weights=bool(rival.files)),
+        extra="rivals",
+        licence=rival.licence,
+        cost=rival.cost,
+        files=rival.files,
+        origin=rival.origin,
+        function=rival.function,
+    )
+
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -228,12 +278,9 @@ METHODS: dict[str, Method] = {
             title="Plain average",
             function="allfocus.fusion.average:fuse_average",
         ),
+        *map(_method_of_rival, RIVALS),
     )
 }  # fmt: skip
-
-
-NOT_HERE = ("cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void")
-"""Methods of the literature whose printed scores we compare with, and which nobody has rebuilt here."""
 
 
 @cache
@@ -269,8 +316,11 @@ def list_methods() -> list[Method]:
 def find_method(name: str) -> Method:
     """Returns the method called `name`, or that of a network of one's own: the path of a file that ends in ``.onnx``.
 
+    A method that runs on weights which are not part of allfocus is also found as ``NAME@FILE``.
+
     Raises:
-        InputError: there is none; the message names the nearest.
+        InputError: there is none; the message names the nearest. Or the method takes no weights, or their file is not
+            there.
     """
     if not isinstance(name, str):
         raise InputError(
@@ -287,35 +337,59 @@ def find_method(name: str) -> Method:
             )
         own = {"weights": name}
         return replace(METHODS["ips"], name=name, summary="a network of your own", options=own, network=name)
-    if name in NOT_HERE:
-        raise InputError(
-            f"{name} is known from its paper only; its network has not been rebuilt here",
-            hint=f"use one of {', '.join(known)}",
-            code="unknown-method",
-        )
+    stem, sign, file = name.partition(WEIGHTS_SIGN)
+    if sign and stem in known:
+        return _with_weights(known[stem], file)
     nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.0)[0]
     raise InputError(
         f"unknown method {name!r}; did you mean {nearest!r}? (allfocus methods lists all)", code="unknown-method"
     )
 
 
+def _with_weights(method: Method, file: str) -> Method:
+    if not method.abilities.weights:
+        able = ", ".join(name for name, other in all_methods().items() if other.abilities.weights)
+        raise InputError(f"{method.name} takes no weights from outside", hint=f"these do: {able}", code="method-cannot")
+    if not Path(file).is_file():
+        raise InputError("there is no such file of weights", where=file or method.name, code="no-such-file")
+    return replace(method, name=f"{method.name}{WEIGHTS_SIGN}{file}", network=file)
+
+
 def absolute_name(name: str) -> str:
     """Returns a name that means the same method to a process in another folder.
 
     Example:
-        >>> absolute_name("ips"), absolute_name("/networks/own.onnx")
-        ('ips', '/networks/own.onnx')
+        >>> absolute_name("ips"), absolute_name("/networks/own.onnx"), absolute_name("ifcnn@/weights/max.pth")
+        ('ips', '/networks/own.onnx', 'ifcnn@/weights/max.pth')
     """
-    return str(Path(name).absolute()) if name.endswith(NETWORK_ENDING) else name
+    if name.endswith(NETWORK_ENDING):
+        return str(Path(name).absolute())
+    stem, sign, file = name.partition(WEIGHTS_SIGN)
+    return f"{stem}{sign}{Path(file).absolute()}" if sign else name
+
+
+def short_name(name: str) -> str:
+    """Returns a name for tables and folders: of files only their own names.
+
+    Example:
+        >>> short_name("ips"), short_name("/networks/own.onnx"), short_name("ifcnn@/weights/max.pth")
+        ('ips', 'own.onnx', 'ifcnn@max.pth')
+    """
+    if name.endswith(NETWORK_ENDING):
+        return Path(name).name
+    stem, sign, file = name.partition(WEIGHTS_SIGN)
+    return f"{stem}{sign}{Path(file).name}" if sign else name
 
 
 def weights_files(method: Method) -> list[Path]:
-    """Returns the files of a method's network; none for classical methods.
+    """Returns the files of a method's network; none for classical methods, and for weights that are not at hand.
 
     Example:
         >>> [path.name for path in weights_files(find_method("ips-hard"))]
         ['ips.onnx', 'ips.safetensors']
     """
+    if method.abilities.weights:
+        return [] if method.weights is None else [path for path in files_of(method.weights) if path.is_file()]
     if not method.network or method.network.endswith(NETWORK_ENDING):
         return [Path(method.network)] if method.network else []
     folder = Path(str(importlib.resources.files("allfocus") / "weights"))
@@ -349,7 +423,8 @@ def require_method(
     name, abilities = chosen.name, chosen.abilities
     if chosen.missing:
         ready = ", ".join(other.name for other in list_methods() if not other.missing)
-        raise MissingDependencyError(f"{name} cannot run: {chosen.missing}; methods that can: {ready}")
+        lacks = "missing-weights" if chosen.missing.startswith("it needs weights") else None
+        raise MissingDependencyError(f"{name} cannot run: {chosen.missing}; methods that can: {ready}", code=lacks)
     if device not in DEVICES:
         raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}", code="bad-option")
     if prefer is not None and prefer not in PREFERENCES:
@@ -393,8 +468,9 @@ def fuse(
         frames: two or more registered pictures of one size, (H, W, 3) RGB or (H, W), of one type. uint8, uint16 and
             float within 0..1 are taken as brightness. Float of any other range, int8, int16, int32 and uint32 have a
             unit of their own, in which the result comes back (:mod:`allfocus.images.value_range` says how exactly).
-        method: a name of :func:`list_methods`, the path of a network of your own (.onnx, from ``allfocus export``), or
-            a function that takes a list of float32 frames in 0..1 and returns a picture or :class:`FusedMaps`.
+        method: a name of :func:`list_methods`, with ``@FILE`` behind it where it takes weights from outside, the path
+            of a network of your own (.onnx, from ``allfocus export``), or a function that takes a list of float32
+            frames in 0..1 and returns a picture or :class:`FusedMaps`.
         prefer: ``near`` or ``far``: which end of the stack (its first frame is near) wins where frames conflict; only
             for the method ips.
         device: ``auto``, ``cpu`` or ``cuda``; only the learned methods care.
@@ -435,6 +511,7 @@ def fuse(
         "unveil": (abilities.unveils, unveil),
         "valid": (abilities.streams, masks),
         "progress": (abilities.streams, progress),
+        "weights": (abilities.weights, None if chosen.weights is None else str(chosen.weights)),
     }
     options = {name: value for name, (taken, value) in offered.items() if taken}
     with _telling_of_network(chosen):

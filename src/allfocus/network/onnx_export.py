@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from allfocus.errors import ExportError, InputError
 from allfocus.network.checkpoint import load_network
-from allfocus.network.stack_network import EXCLUSION, SIZE_MULTIPLE, Decision, StackNetwork, compose
+from allfocus.network.stack_network import EXCLUSION, SIZE_MULTIPLE, Decision, StackNetwork
 
 TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""
@@ -29,9 +29,9 @@ PROOFS = ((2, 64, 96), (3, 136, 72), (12, 40, 40), (5, 256, 248))
 """Sources, height and width on which the export is checked; none is the size it was traced with."""
 WHOLE_KEY, REFINE_KEY = "allfocus.whole", "allfocus.refine"
 """Under which the file holds the graphs of the coarsest level and of the refiner, in base64."""
-INPUTS = ("frames", "inside", "behind", "veil_above", "picture_above")
+INPUTS = ("frames", "inside", "behind", "veil_above")
 """Of the graph of a level; the coarsest level has the first two alone."""
-OUTPUTS = ("logits", "veil", "picture", "correction")
+OUTPUTS = ("logits", "veil")
 """Of all graphs."""
 
 
@@ -41,7 +41,7 @@ class ExportReport:
 
     path: Path
     largest_difference: float
-    """Largest absolute difference of weights, veils and pictures over all proofs; the tolerance is 1e-4."""
+    """Largest absolute difference of weights and veils over all proofs; the tolerance is 1e-4."""
     opset: int
     parameters: int
 
@@ -53,25 +53,19 @@ class LevelGraph(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(
-        self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Returns logits (n, H, W), veil (n, 5, H / 4, W / 4), picture (3, H, W) and correction (3, H, W)."""
+    def forward(self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor) -> tuple[Tensor, ...]:
+        """Returns logits (n, H, W) and veil (n, 4, H / 4, W / 4)."""
         decision = self.network(frames[None], Decision(behind[None], veil_above[None]), inside[None, None])
-        picture, correction = compose(frames[None], decision, picture_above[None])
-        return decision.logits[0], decision.veil[0], picture[0], correction[0]
+        return decision.logits[0], decision.veil[0]
 
 
 class RefinerGraph(LevelGraph):
     """One level of one stack, decided by its detail alone."""
 
-    def forward(
-        self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor, picture_above: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor) -> tuple[Tensor, ...]:
         """Returns what :meth:`LevelGraph.forward` does."""
         decision = self.network.refine(frames[None], Decision(behind[None], veil_above[None]), inside[None, None])
-        picture, correction = compose(frames[None], decision, picture_above[None])
-        return decision.logits[0], decision.veil[0], picture[0], correction[0]
+        return decision.logits[0], decision.veil[0]
 
 
 class WholeGraph(nn.Module):
@@ -84,8 +78,7 @@ class WholeGraph(nn.Module):
     def forward(self, frames: Tensor, inside: Tensor) -> tuple[Tensor, ...]:
         """Returns what :meth:`LevelGraph.forward` does, of the frames (n, 3, H, W) alone."""
         decision = self.network(frames[None], None, inside[None, None])
-        picture, correction = compose(frames[None], decision, None)
-        return decision.logits[0], decision.veil[0], picture[0], correction[0]
+        return decision.logits[0], decision.veil[0]
 
 
 def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
@@ -131,7 +124,6 @@ def _export(graph: nn.Module, checkpoint: Path) -> Any:
         "inside": {0: SIZE_MULTIPLE * rows, 1: SIZE_MULTIPLE * columns},
         "behind": {0: sources, 1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
         "veil_above": {0: sources, 2: rows, 3: columns},
-        "picture_above": {1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
     }
     names = INPUTS if isinstance(graph, LevelGraph) else INPUTS[:2]
     with _quiet_exporter():
@@ -175,9 +167,8 @@ def _example(graph: nn.Module, size: tuple[int, int, int], generator: torch.Gene
     # Some sources are out in some places, and the best is nowhere behind.
     behind = (-2 * EXCLUSION * torch.rand(sources, height // 2, width // 2, generator=generator)).clamp(min=-EXCLUSION)
     behind = behind - behind.amax(0)
-    veil = torch.rand(sources, 5, height // 8, width // 8, generator=generator) - 0.5
-    picture = torch.rand(3, height // 2, width // 2, generator=generator)
-    return frames, inside, behind.clamp(min=-EXCLUSION), veil, picture
+    veil = torch.rand(sources, 4, height // 8, width // 8, generator=generator) - 0.5
+    return frames, inside, behind.clamp(min=-EXCLUSION), veil
 
 
 @contextlib.contextmanager
@@ -204,10 +195,10 @@ def _largest_difference(graph: nn.Module, model: Any) -> float:
     for proof in PROOFS:
         inputs = _example(graph, proof, generator)
         with torch.no_grad():
-            logits, *others = (output.numpy() for output in graph(*inputs))
+            logits, veil = (output.numpy() for output in graph(*inputs))
         feed = {name: tensor.numpy() for name, tensor in zip(INPUTS[: len(inputs)], inputs, strict=True)}
-        found_logits, *found = session.run(None, feed)
-        pairs = [(_weights(logits), _weights(found_logits)), *zip(others, found, strict=True)]
+        found_logits, found_veil = session.run(None, feed)
+        pairs = ((_weights(logits), _weights(found_logits)), (veil, found_veil))
         largest = max(largest, *(float(np.abs(one - other).max()) for one, other in pairs))
     return largest
 

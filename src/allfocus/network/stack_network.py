@@ -82,9 +82,8 @@ class Decision(NamedTuple):
     logits: Tensor
     """(batch, sources, height, width); a softmax over the sources gives the weights."""
     veil: Tensor
-    """(batch, sources, 5, height / 4, width / 4): opacity (negative for none) and the colour of the veil in light, as
-    its difference from the source's own local mean; and how far the picture of the level above is to be trusted with
-    what is coarser than this level (:func:`compose`)."""
+    """(batch, sources, 4, height / 4, width / 4): opacity (negative for none) and the colour of the veil in light, as
+    its difference from the source's own local mean."""
 
 
 class Exchange(nn.Module):
@@ -137,7 +136,7 @@ class Refiner(nn.Module):
         self.head = nn.Conv2d(width, 4, 3, padding=1)
         self.inheritance = nn.Parameter(torch.ones(()))
         self.veil_first = nn.Conv2d(width + 10, config.veil_channels, 1)
-        self.veil_second = nn.Conv2d(config.veil_channels, 5, 1)
+        self.veil_second = nn.Conv2d(config.veil_channels, 4, 1)
         # It begins as the decision of the level above, enlarged.
         for layer in (self.head, self.veil_second):
             for parameter in layer.parameters():
@@ -207,7 +206,7 @@ class StackNetwork(nn.Module):
         self.head = nn.Conv2d(fine, 4, 3, padding=1)
         # Of a veil: the context, the own colour and the brightest of all sources, and what the level above says.
         self.veil_first = nn.Conv2d(middle + 10, config.veil_channels, 3, padding=1)
-        self.veil_second = nn.Conv2d(config.veil_channels, 5, 3, padding=1)
+        self.veil_second = nn.Conv2d(config.veil_channels, 4, 3, padding=1)
         for parameter in self.veil_second.parameters():
             nn.init.zeros_(parameter)
         self.refiner = Refiner(config)
@@ -285,9 +284,7 @@ class StackNetwork(nn.Module):
         colours, before = _veil_inputs(frames, above, competing)
         seen = torch.cat([context, keep(colours.to(context.dtype), near)], dim=1)
         update = self.veil_second(keep(functional.relu(self.veil_first(seen)), near))
-        veil = _correct_veil(before, update)
-        # Above the coarsest level there is nothing to trust.
-        return veil if above is not None else torch.cat([veil[:, :, :4], torch.zeros_like(veil[:, :, 4:])], dim=2)
+        return _correct_veil(before, update)
 
     def levels(
         self, frames: Tensor, count: int, *, with_context: int | None = None
@@ -354,15 +351,14 @@ def _veil_inputs(frames: Tensor, above: Decision | None, competing: Tensor | Non
         brightest = torch.where(near, colour, 0.0).amax(1, keepdim=True)
         # Of a source that is left out nothing is known, whether or not somebody has computed it.
         there = functional.max_pool2d(competing, 4)[:, :, None] > 0
-        known = torch.where(there, above.veil[:, :, :4], 0.0)
+        known = torch.where(there, above.veil, 0.0)
         before = torch.unflatten(_double(known.flatten(0, 1)), 0, above.veil.shape[:2])
     return torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1), before
 
 
 def _correct_veil(before: Tensor, update: Tensor) -> Tensor:
-    """Returns the veil of a level: that of the level above, corrected; and how far the picture above is trusted."""
-    own = torch.unflatten(update.float(), 0, before.shape[:2])
-    return torch.cat([before + own[:, :, :4], own[:, :, 4:]], dim=2)
+    """Returns the veil of a level: that of the level above, corrected."""
+    return before + torch.unflatten(update.float(), 0, before.shape[:2])
 
 
 def lead(behind: Tensor) -> Tensor:
@@ -400,7 +396,7 @@ def veil_light(frames: Tensor, veil: Tensor) -> tuple[Tensor, Tensor]:
     Both at a quarter of the resolution of the frames.
     """
     opacity = veil[:, :, :1].clamp(0.0, LARGEST_OPACITY)
-    return opacity, opacity * (local_light(frames) + veil[:, :, 1:4])
+    return opacity, opacity * (local_light(frames) + veil[:, :, 1:])
 
 
 def unveil(frames: Tensor, veil: Tensor) -> Tensor:
@@ -421,29 +417,9 @@ def unveil(frames: Tensor, veil: Tensor) -> Tensor:
     return frames + share * (behind - frames)
 
 
-def compose(frames: Tensor, decision: Decision, above: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns the picture (batch, 3, height, width) of one level, and what of it is correction from above.
-
-    What is coarser than a level is contaminated by what is out of focus beside it, and need not come from the source
-    that has the detail: where the network says so, the coarse part of what was selected is replaced by the picture of
-    the level above, where that part was decided by itself.
-
-    Args:
-        frames: (batch, sources, 3, height, width).
-        decision: of this level.
-        above: (batch, 3, height / 2, width / 2), the picture of the level above; None for the coarsest level.
-    """
-    clear = unveil(frames, decision.veil)
-    weights = decision.logits.softmax(dim=1)[:, :, None]
-    picture = (weights * clear).sum(1)
-    if above is None:
-        return picture, torch.zeros_like(picture)
-    coarse = functional.avg_pool2d(clear.flatten(0, 1), 2)
-    coarse = (weights * torch.unflatten(_double(coarse), 0, frames.shape[:2])).sum(1)
-    trust = torch.sigmoid(decision.veil[:, :, 4] - 1)
-    trust = functional.interpolate(trust, scale_factor=4.0, mode="bilinear", align_corners=False)
-    correction = (weights[:, :, 0] * trust).sum(1, keepdim=True) * (_double(above) - coarse)
-    return picture + correction, correction
+def compose(frames: Tensor, decision: Decision) -> Tensor:
+    """Returns the picture (batch, 3, height, width) of one level: the sources without their veils, weighted."""
+    return select_pixels(unveil(frames, decision.veil), decision.logits)
 
 
 def select_pixels(frames: Tensor, logits: Tensor) -> Tensor:

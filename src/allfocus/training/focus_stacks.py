@@ -1,10 +1,12 @@
 """Focus stacks rendered in batches: photos as layers at several depths, through a lens, in linear light.
 
 A ground (a photo, or an even ground of its colours) and up to three layers before it: blobs and strips cut out by a
-random field, and hairs, legs and wires of one to eight pixels. Each layer has a depth, each frame a focus; everything
-is blurred by how far it is from the focus, up to 58 pixels, and laid over what is behind it. What is hidden behind a
-blurred rim shines through, so that beside a near thing no frame is right: the *veil* of a frame is what lies nearer
-than its focus, and is known here. No multi-focus picture is needed: the photos are the ones shuffled elsewhere.
+random field, and hairs, legs and wires of one to eight pixels; some blobs are transparent with veins in them, as wings
+are. Each layer has a depth, each frame a focus; everything is blurred by how far it is from the focus, up to 58 pixels,
+and laid over what is behind it. Some layers lie beyond the first or the last focus, so that they are soft at best, and
+the picture to reach shows them so. What is hidden behind a blurred rim shines through, so that beside a near thing no
+frame is right: the *veil* of a frame is what lies nearer than its focus, and is known here. No multi-focus picture is
+needed: the photos are the ones shuffled elsewhere.
 """
 
 import math
@@ -20,6 +22,10 @@ from allfocus.training.photos import PhotoBank
 
 LARGEST_RADIUS = WIDE_MARGIN - 2.0
 """Of the blur, in pixels."""
+SOFTEST = 8.0
+"""Radius in pixels up to which a thing beyond all focus positions is blurred at best."""
+BEYOND_SHARE, GLASSY_SHARE = 0.15, 0.3
+"""Share of the layers that lie beyond all focus positions, and of the blobs that are transparent."""
 HAIRS = 5
 """Thin things in a layer of them."""
 DARKEST = 1e-5
@@ -32,7 +38,7 @@ class FocusStacks(NamedTuple):
     frames: Tensor
     """(batch, n, 3, height, width) in 0..1."""
     truth: Tensor
-    """(batch, 3, height, width), sharp everywhere."""
+    """(batch, 3, height, width), everything as sharp as in its best frame."""
     veil: Tensor
     """(batch, n, 4, height, width): opacity and added light of what is nearer than each frame's focus."""
 
@@ -51,25 +57,33 @@ def draw_focus_stacks(bank: PhotoBank, count: int, sources: int, size: int, gene
         torch.full_like(radius, 0.5 / sources), 0.8 / radius
     ).unsqueeze(1)
     depths = focus.gather(1, chosen) + off
+    beyond = SOFTEST * _uniform(generator, 0.0, 1.0, count, layers) / radius[:, None]
+    before, after = focus.amin(1, keepdim=True) - beyond, focus.amax(1, keepdim=True) + beyond
+    side = torch.rand(count, layers, generator=generator, device=device)
+    depths = torch.where(side < BEYOND_SHARE / 2, before, torch.where(side < BEYOND_SHARE, after, depths))
     # The ground lies behind all else; the others far to near, as they are laid over each other.
     depths = torch.cat([depths.amax(1, keepdim=True), depths[:, 1:].sort(1, descending=True).values], dim=1)
     radii = (radius[:, None, None] * (depths[:, None] - focus[:, :, None]).abs()).clamp(max=LARGEST_RADIUS)
+    least = radii.amin(1, keepdim=True)
+    # What is nearly sharp in some frame is to be sharp.
+    radii = torch.cat([radii, torch.where(least > 1, least, 0.0)], dim=1)
     softness = 1 + 4 * torch.rand(count, generator=generator, device=device) ** 2
-    inner = slice(WIDE_MARGIN, -WIDE_MARGIN)
     light, added, opacity = (torch.zeros(count, sources, channels, size, size, device=device) for channels in (3, 3, 1))
     truth = torch.zeros(count, 3, size, size, device=device)
     for layer in range(layers):
         matte = mattes[:, layer]
         seen = torch.cat([colours[:, layer] * matte, matte], dim=1)
         blurred = lens_blur(seen, radii[:, :, layer], softness)
-        colour, cover = blurred[:, :, :3], blurred[:, :, 3:].clamp(0, 1)
+        best, best_cover = blurred[:, -1, :3], blurred[:, -1, 3:].clamp(0, 1)
+        colour, cover = blurred[:, :-1, :3], blurred[:, :-1, 3:].clamp(0, 1)
         light = colour + (1 - cover) * light
         if layer:  # the ground hides nothing
-            # Nearer than the focus, and out of focus: from there on it is a veil.
-            nearer = (radius[:, None] * (focus - depths[:, layer : layer + 1]) - 0.7).clamp(0, 1)[..., None, None, None]
+            # Nearer than the focus, and further out of focus than in its best frame: from there on it is a veil.
+            ahead = radius[:, None] * (focus - depths[:, layer : layer + 1]) - least[:, :, layer]
+            nearer = (ahead - 0.7).clamp(0, 1)[..., None, None, None]
             added = nearer * colour + (1 - nearer * cover) * added
             opacity = nearer * cover + (1 - nearer * cover) * opacity
-        truth = seen[:, :3, inner, inner] + (1 - matte[..., inner, inner]) * truth
+        truth = best + (1 - best_cover) * truth
     # What the network sees is normalised by the stack: its brightest part is about 1, a little of it beyond.
     brightest = functional.avg_pool2d(truth, 8).amax((1, 2, 3))
     exposure = (_uniform(generator, 0.5, 1.5, count) / brightest)[:, None, None, None]
@@ -109,7 +123,11 @@ def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Genera
     gain = torch.exp(_uniform(generator, math.log(0.1), math.log(2.0), count, 4, 1, 1, 1))
     light = light * gain * _uniform(generator, 0.6, 1.0, count, 4, 3, 1, 1)
     there = torch.rand(count, 3, 1, 1, 1, generator=generator, device=device) < 0.65
-    shapes = torch.stack([_draw_shape(count, size, generator), *(_draw_hairs(count, size, generator) for _ in "ab")], 1)
+    hairs = [_draw_hairs(count, size, generator) for _ in "abc"]
+    shape = _draw_shape(count, size, generator)
+    glassy = torch.rand(count, 1, 1, 1, generator=generator, device=device) < GLASSY_SHARE
+    veined = torch.maximum(_uniform(generator, 0.1, 0.5, count, 1, 1, 1) * torch.ones_like(shape), hairs.pop())
+    shapes = torch.stack([torch.where(glassy, shape * veined, shape), *hairs], 1)
     order = torch.rand(count, 3, generator=generator, device=device).argsort(1)[:, :, None, None, None]
     shapes = (shapes * there).take_along_dim(order, dim=1)
     return light, torch.cat([torch.ones_like(shapes[:, :1]), shapes], dim=1)

@@ -9,9 +9,8 @@ from allfocus.network.stack_network import (
     LEFT_OUT,
     Decision,
     StackNetwork,
-    compose,
     local_light,
-    select_pixels,
+    unveil,
 )
 from allfocus.training.samples import Batch
 
@@ -21,6 +20,14 @@ SAFETY = 1.5
 """Logits by which a needed source is kept from being left out."""
 VEIL_SHARE = 0.1
 """Weight of the veil's own loss, which is ten times that of the picture: with more it would be all that is learned."""
+
+
+SQUARE_SHARE = 10.0
+"""Weight of the squared difference beside the absolute one: of differences above 0.05 it is the larger part."""
+EDGE_SHARE = 3.0
+"""By how much more the classification counts beside an edge between sources, where nearly all errors are."""
+EDGE_REACH = 4
+"""Pixels to each side that are beside an edge."""
 
 
 def picture_loss(fused: Tensor, target: Tensor) -> Tensor:
@@ -42,11 +49,9 @@ def stack_loss(
     """
     needed, telling = needed_sources(batch)
     total = torch.zeros((), device=batch.frames.device)
-    picture = None
     for done, (frames, decision) in enumerate(network.levels(batch.frames, levels, with_context=with_context)):
         level = levels - 1 - done
-        picture, _ = compose(frames, decision, picture)
-        loss = level_loss(frames, decision, picture, batch, needed, telling, level=level, label_share=label_share)
+        loss = level_loss(frames, decision, batch, needed, telling, level=level, label_share=label_share)
         total = total + 0.5**level * loss
     return total
 
@@ -54,7 +59,6 @@ def stack_loss(
 def level_loss(
     frames: Tensor,
     decision: Decision,
-    picture: Tensor,
     batch: Batch,
     needed: Tensor,
     telling: Tensor,
@@ -62,23 +66,31 @@ def level_loss(
     level: int,
     label_share: float,
 ) -> Tensor:
-    """Returns the loss of one level, whose frames are reduced by 2 ** level and gave `picture`.
+    """Returns the loss of one level, whose frames are reduced by 2 ** level.
 
-    The picture, and what is merely selected; the classification, which has an opinion where the sources agree and the
+    The picture; the error that is to be expected of each pixel if it is copied from one source, which unlike that of
+    the mixed picture never gains from mixing; the classification, which has an opinion where the sources agree and the
     picture has none: learning to guess from the surroundings is what keeps decisions coherent; the veil; and what a
     coarse level must not do: leave out a source that is needed below it.
     """
     factor = 2**level
-    target = functional.avg_pool2d(batch.target, factor) if level else batch.target
+    target, gain = batch.target, batch.gain
+    if level:
+        target = functional.avg_pool2d(target, factor)
+        gain = torch.unflatten(functional.avg_pool2d(gain.flatten(0, 1), factor), 0, gain.shape[:2])
     label = batch.label[:, ::factor, ::factor]
-    selected = picture_loss(select_pixels(frames, decision.logits), target)
-    composed = picture_loss(picture, target)
+    weights = decision.logits.softmax(1)
+    errors = (frames / gain - target[:, None]).abs().mean(2)
+    expected = (weights * errors).sum(1).mean()
+    difference = (weights[:, :, None] * (unveil(frames, decision.veil) / gain)).sum(1) - target
+    composed = difference.abs().mean() + SQUARE_SHARE * difference.square().mean()
     weight = functional.avg_pool2d(telling, factor)[:, 0] if level else telling[:, 0]
+    weight = weight * (1 + EDGE_SHARE * beside_edges(label))
     # What the level above left out cannot be chosen any more, and nothing is to be learned from that here.
     there = decision.logits.detach().gather(1, label[:, None])[:, 0] > LEFT_OUT / 2
     surprise = torch.where(there, functional.cross_entropy(decision.logits, label, reduction="none"), 0.0)
     surprise = (weight * surprise).mean((1, 2))
-    loss = 0.5 * (selected + composed) + label_share * (surprise * batch.label_weight).mean()
+    loss = 0.5 * (expected + composed) + label_share * (surprise * batch.label_weight).mean()
     if level:
         below = functional.max_pool2d(needed, factor)
         behind = decision.logits.amax(1, keepdim=True) - decision.logits
@@ -102,12 +114,21 @@ def veil_loss(frames: Tensor, veil: Tensor, true: Tensor, factor: int) -> Tensor
     return (weight * (error + light.sum(2, keepdim=True))).mean()
 
 
+def beside_edges(label: Tensor) -> Tensor:
+    """Returns 1 where another label is within EDGE_REACH pixels, else 0, (batch, height, width)."""
+    values = label[:, None].float()
+    size = 2 * EDGE_REACH + 1
+    highest = functional.max_pool2d(values, size, stride=1, padding=EDGE_REACH)
+    lowest = -functional.max_pool2d(-values, size, stride=1, padding=EDGE_REACH)
+    return (highest != lowest)[:, 0].to(values.dtype)
+
+
 def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
     """Returns where each source is needed, (batch, n, height, width), and how far it can be told, (batch, 1, ...).
 
     A source is needed, 1, where no other one comes near it. Where all are as good, which one is sharp is worth little.
     """
-    error = (batch.frames - batch.target[:, None]).abs().mean(2)
+    error = (batch.frames / batch.gain - batch.target[:, None]).abs().mean(2)
     error = functional.avg_pool2d(error, 3, stride=1, padding=1)
     lowest = error.topk(2, dim=1, largest=False).values
     best, following = lowest[:, :1], lowest[:, 1:]

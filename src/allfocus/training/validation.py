@@ -38,11 +38,8 @@ def fuse_batch(network: nn.Module, batch: Batch, *, levels: int = 1) -> Tensor:
 
 
 def _fuse_stack(network: StackNetwork, frames: Tensor, levels: int) -> Tensor:
-    decided = network.levels(frames, levels)
-    picture, _ = compose(*next(decided), None)
-    for own, decision in decided:
-        picture, _ = compose(own, decision, picture)
-    return picture
+    *_, (_, decision) = network.levels(frames, levels)
+    return compose(frames, decision)
 
 
 def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Path) -> None:

@@ -110,9 +110,11 @@ def test_methods_that_need_an_extra_say_which_and_are_not_among_those_that_can_r
 
     monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
     assert main.run(["methods"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "ips-paper" not in lines
-    assert lines[-1] == "ips-paper cannot run here: it needs the extra train: pip install 'allfocus[train]'"
+    ready, _, waiting = capsys.readouterr().out.partition("\nThese cannot run here:\n")
+    assert "ips-paper" not in ready.splitlines()
+    assert "ips-paper" in waiting.splitlines()
+    assert "it needs the extra train: pip install 'allfocus[train]'" in waiting
+    assert "it needs the extra rivals: pip install 'allfocus[rivals]'" in waiting
 
 
 def test_only_the_metrics_that_were_asked_for_are_scored_and_which_way_is_better_is_said(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """The benchmark as a whole: what it writes, what it reuses, and what becomes of errors."""
 
 import csv
+import hashlib
 import json
 import multiprocessing
 import os
@@ -8,6 +9,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import pytest
 
 from allfocus.datasets.catalogue import find_dataset
@@ -17,7 +19,9 @@ from allfocus.evaluation.benchmark import FORMAT, evaluate
 from allfocus.evaluation.cells import Cell, CellTask
 from allfocus.evaluation.compression import JpegCompression
 from allfocus.evaluation.workers import run_cells
+from allfocus.fusion.lost_detail import measure_lost_detail
 from allfocus.images.reading import read_image
+from allfocus.images.writing import write_image
 from allfocus.metrics.scoring import score
 
 METHODS = ["laplacian-pyramid", "average"]
@@ -170,11 +174,11 @@ def test_the_result_file_passes_its_schema(small_sets, tmp_path):
     assert document["errors"] == 4
     assert len(document["rows"]) == 8
     for row in document["rows"]:
-        assert row.keys() == {"dataset", "picture", "method", "scores", "seconds", "error"}
+        assert row.keys() == {"dataset", "picture", "method", "scores", "lost_detail", "seconds", "sha256", "error"}
         assert bool(row["scores"]) != bool(row["error"])
         assert not row["scores"] or list(row["scores"]) == document["settings"]["metrics"][row["dataset"]]
     for summary in document["summary"].values():
-        assert summary.keys() == {"pictures", "metrics", "methods", "first_against_best_rival"}
+        assert summary.keys() == {"pictures", "metrics", "methods", "first_against_best_rival", "friedman"}
 
 
 def test_metrics_apply_where_they_can(small_sets, tmp_path):
@@ -258,3 +262,31 @@ def test_a_worker_that_dies_costs_its_own_cell_only(small_sets, tmp_path):
     assert "died" in found[0].error
     assert not found[1].error
     assert not found[2].error
+
+
+def test_every_picture_has_its_lost_detail_and_the_hash_of_its_file(small_sets, tmp_path, monkeypatch):
+    for number in "123":
+        truth = read_image(small_sets / f"real-mff/Fusion/{number}.png").pixels
+        write_image(cv2.GaussianBlur(truth, (0, 0), 6), tmp_path / f"{number}.png")
+    images = {"blurred": tmp_path}
+    result = quick(small_sets, tmp_path / "out", images=images)
+    rows = list(csv.DictReader((tmp_path / "out/results.csv").read_text().splitlines()))
+    assert len(rows) == 9
+    for row, cell in zip(rows, result.cells, strict=True):
+        file = tmp_path / "out/fused/real-mff" / row["method"] / f"{row['picture']}.png"
+        assert row["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+        sources = [
+            read_image(small_sets / f"real-mff/{part}/{row['picture']}.png").pixels for part in ("imageA", "imageB")
+        ]
+        assert (
+            float(row["lost_detail"]) == cell.lost_detail == measure_lost_detail(read_image(file).pixels, sources).share
+        )
+    lost = {row.method: row.lost_detail for row in result.summaries["real-mff"].methods}
+    assert lost["blurred"] > lost["laplacian-pyramid"] + 1
+    # A record of a version that did not measure it is completed, and only by that.
+    record = tmp_path / "out/fused/real-mff/average/1.json"
+    kept = {key: value for key, value in json.loads(record.read_text()).items() if not key.startswith("lost_")}
+    record.write_text(json.dumps(kept))
+    monkeypatch.setattr(cells, "score", lambda *arguments, **options: pytest.fail("scored again"))
+    again = quick(small_sets, tmp_path / "out", images=images)
+    assert [cell.lost_detail for cell in again.cells] == [cell.lost_detail for cell in result.cells]

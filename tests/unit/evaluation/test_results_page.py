@@ -26,6 +26,15 @@ def test_only_what_is_between_the_markers_is_replaced(script, tmp_path):
     assert page.read_text() == expected
 
 
+def test_rivals_take_part_when_their_weights_are_at_hand(script, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="needs the extra rivals")
+    monkeypatch.setenv("ALLFOCUS_RIVALS", str(tmp_path))
+    assert script.rivals_at_hand() == []
+    for name in ("ifcnn_max.pth", "u2fusion.index"):
+        (tmp_path / name).touch()
+    assert script.rivals_at_hand() == ["ifcnn", "u2fusion"]
+
+
 def test_a_page_without_markers_gets_them(script, tmp_path):
     script.replace_part(tmp_path / "docs/results.md", f"{script.BEGIN}\nnew\n{script.END}")
     assert (tmp_path / "docs/results.md").read_text() == f"# Results\n\n{script.BEGIN}\nnew\n{script.END}\n"

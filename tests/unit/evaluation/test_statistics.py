@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from allfocus.evaluation.statistics import average_ranks, bootstrap_interval, mean_ranks, signed_rank_test
+from allfocus.evaluation.statistics import (
+    average_ranks,
+    bootstrap_interval,
+    chi_squared_tail,
+    friedman_test,
+    mean_ranks,
+    nemenyi_quantile,
+    signed_rank_test,
+)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 13, 20, 25])
@@ -85,3 +93,44 @@ def test_ranks_are_those_of_scipy(values):
 def test_the_best_method_ranks_first_whatever_the_direction():
     values = np.array([[0.9, 10.0], [0.5, 20.0], [0.7, 15.0]])
     assert mean_ranks(values, higher_is_better=[True, False]).tolist() == [1, 3, 2]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 6)] * 4), min_size=2, max_size=15))
+def test_friedmans_test_is_that_of_scipy_ties_included(rows):
+    values = np.array(rows, float).T
+    found = friedman_test(values)
+    if len(set(map(tuple, values))) == 1:
+        assert (found.statistic, found.p_value) == (0, 1)
+        return
+    theirs = stats.friedmanchisquare(*values)
+    assert found.statistic == pytest.approx(theirs.statistic, rel=1e-9, abs=1e-9)
+    assert found.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+
+
+def test_the_first_place_is_that_of_the_largest_or_the_smallest_value():
+    values = np.array([[1.0, 2.0, 1.5], [5.0, 6.0, 7.0], [3.0, 3.0, 3.0]])
+    assert friedman_test(values).mean_ranks == (3, 1, 2)
+    assert friedman_test(values, higher_is_better=False).mean_ranks == (1, 3, 2)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 8, 17, 40])
+@pytest.mark.parametrize("statistic", [0.0, 0.3, 5.0, 60.0])
+def test_the_tail_of_chi_squared_is_that_of_scipy(statistic, freedom):
+    assert chi_squared_tail(statistic, freedom) == pytest.approx(stats.chi2.sf(statistic, freedom), rel=1e-10)
+
+
+@pytest.mark.parametrize("methods", [2, 3, 10, 20])
+def test_the_quantile_is_that_of_the_studentised_range(methods):
+    expected = stats.studentized_range.ppf(0.95, methods, np.inf) / math.sqrt(2)
+    assert nemenyi_quantile(methods) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_critical_difference_is_that_of_the_worked_example():
+    """Four methods on fourteen sets: 1.25 (Demšar 2006, section 3.2.2, with q = 2.569)."""
+    values = np.random.default_rng(0).random((4, 14))
+    assert friedman_test(values).critical_difference == pytest.approx(1.25, abs=0.005)
+
+
+def test_one_method_or_one_picture_cannot_be_tested():
+    with pytest.raises(ValueError, match="1 and 5"):
+        friedman_test(np.zeros((1, 5)))

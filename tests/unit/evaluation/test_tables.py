@@ -12,8 +12,8 @@ from allfocus.evaluation.compression import JpegCompression, compress_and_read, 
 from allfocus.evaluation.fingerprints import code_fingerprint, method_fingerprint
 from allfocus.evaluation.printed_results import PAPER_NAMES, PRINTED
 from allfocus.evaluation.summary import summarise
-from allfocus.evaluation.tables import csv_table, markdown_tables, measured_table, printed_place
-from allfocus.fusion.methods import METHODS, NOT_HERE
+from allfocus.evaluation.tables import csv_table, markdown_tables, measured_table, printed_place, rank_table
+from allfocus.fusion.methods import METHODS
 from allfocus.metrics.catalogue import METRICS
 
 CELLS = [
@@ -38,6 +38,33 @@ def test_the_comparison_is_with_the_best_rival_of_each_metric():
     assert [row.mean_rank for row in summary.methods] == [2.0, 2.0, 2.0]
 
 
+def test_places_are_tested_together_and_what_chance_explains_is_marked():
+    generator = np.random.default_rng(0)
+    cells = [
+        Cell("lytro", str(sample), method, {"Q_CV": level + generator.normal(0, 1)}, lost_detail=float(sample))
+        for sample in range(30)
+        for method, level in (("ips", 10), ("dsift", 10), ("average", 30))
+    ]
+    summary = summarise(cells, metrics={"lytro": ["Q_CV"]})["lytro"]
+    found = summary.friedman["Q_CV"]
+    assert found.p_value < 1e-9
+    assert found.mean_ranks[2] == 3
+    lines = rank_table(summary).splitlines()
+    assert lines[2:4] == ["| Method | Q_CV |", "| --- | ---: |"]
+    assert sorted(line.endswith(" = |") for line in lines[4:7]) == [False, False, True]
+    assert lines[6] == "| `average` | 3.00 |"
+    assert lines[7] == f"| critical difference | {found.critical_difference:.2f} |"
+    assert lines[8] == "| Friedman, p | < 0.001 |"
+    assert "Friedman" in markdown_tables({"lytro": summary}, protocol="grey")
+    assert "| 14.50 | - |" in measured_table(summary).splitlines()[2]
+
+
+def test_two_methods_or_one_picture_have_no_test_of_all():
+    assert not summarise(CELLS[:3], metrics={"lytro": ["Q_MI"]})["lytro"].friedman
+    pair = [cell for cell in CELLS if cell.method != "average"]
+    assert not summarise(pair, metrics={"lytro": ["Q_MI"]})["lytro"].friedman
+
+
 def test_printed_numbers_are_marked_and_apart():
     text = markdown_tables(summarise(CELLS, metrics={"lytro": ["Q_MI"]}), protocol="grey")
     measured, _, printed = text.partition("Printed in the paper, Table 1")
@@ -54,7 +81,7 @@ def test_the_paper_prints_ten_methods_for_four_sets_and_its_own_wins_where_it_sa
     assert list(PRINTED) == ["lytro", "mffw", "real-mff", "mfi-whu"]
     for table in PRINTED.values():
         assert list(table.rows) == list(PAPER_NAMES)
-        assert set(table.rows) <= {*METHODS, *NOT_HERE}
+        assert set(table.rows) <= set(METHODS)
         assert all(len(row) == len(table.metrics) for row in table.rows.values())
         assert set(table.metrics) <= set(METRICS)
     assert printed_place("lytro", "Q_MI", "ips-paper") == 2
@@ -63,12 +90,12 @@ def test_the_paper_prints_ten_methods_for_four_sets_and_its_own_wins_where_it_sa
 
 def test_csv_never_has_a_gap():
     failed = Cell("lytro", "d", "ips", error='it said "no", twice')
-    perfect = Cell("real-mff", "e", "ips", {"Q_MI": 1.0, "PSNR": math.inf}, seconds=1.0)
+    perfect = Cell("real-mff", "e", "ips", {"Q_MI": 1.0, "PSNR": math.inf}, 1.0, lost_detail=0.25, sha256="ab12")
     text = csv_table([failed, perfect], metrics={"lytro": ["Q_MI"], "real-mff": ["Q_MI", "PSNR"]}, protocol="grey")
     assert text.splitlines() == [
-        "dataset,picture,method,protocol,Q_MI,PSNR,seconds,error",
-        'lytro,d,ips,grey,error,n/a,n/a,"it said ""no"", twice"',
-        "real-mff,e,ips,grey,1.0,inf,1.0000,",
+        "dataset,picture,method,protocol,Q_MI,PSNR,lost_detail,seconds,sha256,error",
+        'lytro,d,ips,grey,error,n/a,error,n/a,error,"it said ""no"", twice"',
+        "real-mff,e,ips,grey,1.0,inf,0.25,1.0000,ab12,",
     ]
 
 

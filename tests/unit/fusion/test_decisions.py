@@ -14,21 +14,21 @@ WHOLE = (slice(0, SIZE[0]), slice(0, SIZE[1]))
 
 @pytest.fixture
 def said():
-    """Logits, veil and picture of four frames, as a network says them of a whole level."""
+    """Logits and veil of four frames, as a network says them of a whole level."""
     generator = np.random.default_rng(0)
     logits = generator.normal(0, 3, (4, *SIZE)).astype(np.float32)
     logits[1, :, :40] = -50
     logits[2] = -50
     veil = generator.random((4, VEIL_CHANNELS, 11, 16), dtype=np.float32)
-    return logits, veil, generator.random((3, *SIZE), dtype=np.float32)
+    return logits, veil
 
 
 def cut(said, area):
     """What the network says of an area of the level."""
-    logits, veil, picture = said
+    logits, veil = said
     rows, columns = area
     small = slice(rows.start // 4, -(-rows.stop // 4)), slice(columns.start // 4, -(-columns.stop // 4))
-    return logits[:, rows, columns], veil[:, :, *small], picture[:, rows, columns]
+    return logits[:, rows, columns], veil[:, :, *small]
 
 
 def pieces(steps=(16, 32)):
@@ -54,13 +54,12 @@ def test_a_tile_holds_how_far_frames_are_behind_and_drops_those_that_have_lost_e
     assert (tile.behind.max(axis=0) == 0).all()
     assert tile.behind.min() == -EXCLUSION
     np.testing.assert_allclose(tile.veil, said[1][[0, 1, 3]], atol=1e-3)
-    np.testing.assert_array_equal(tile.picture, said[2])
 
 
 def test_a_tile_is_a_copy(said):
     """What the network wrote into its own memory must not keep a whole window alive, nor change under the tile."""
-    tile = make_tile(WHOLE, ORDER, said[0], said[1], said[2][:, ::-1])
-    for part in (tile.behind, tile.veil, tile.picture):
+    tile = make_tile(WHOLE, ORDER, said[0], said[1][..., ::-1])
+    for part in (tile.behind, tile.veil):
         assert part.flags.c_contiguous
     said[0][:] = 0
     assert tile.behind.min() == -EXCLUSION
@@ -70,17 +69,17 @@ def test_a_tile_is_a_copy(said):
 def test_a_frame_is_out_when_it_is_the_exclusion_behind_and_no_sooner(beyond):
     margin = EXCLUSION + np.float32(beyond)
     logits = np.stack([np.zeros((4, 4)), np.full((4, 4), -margin)]).astype(np.float32)
-    veil, picture = np.zeros((2, VEIL_CHANNELS, 1, 1), np.float32), np.zeros((3, 4, 4), np.float32)
+    veil = np.zeros((2, VEIL_CHANNELS, 1, 1), np.float32)
     area = (slice(0, 4), slice(0, 4))
-    assert make_tile(area, (0, 1), logits, veil, picture).chosen == ((0, 1) if beyond < 0 else (0,))
+    assert make_tile(area, (0, 1), logits, veil).chosen == ((0, 1) if beyond < 0 else (0,))
 
 
 def test_a_single_pixel_keeps_a_frame_in_the_running():
     logits = np.full((3, 8, 8), -20, np.float32)
     logits[0] = 0
     logits[2, 7, 1] = 0.1 - EXCLUSION
-    veil, picture = np.zeros((3, VEIL_CHANNELS, 2, 2), np.float32), np.zeros((3, 8, 8), np.float32)
-    tile = make_tile((slice(0, 8), slice(0, 8)), (4, 5, 6), logits, veil, picture)
+    veil = np.zeros((3, VEIL_CHANNELS, 2, 2), np.float32)
+    tile = make_tile((slice(0, 8), slice(0, 8)), (4, 5, 6), logits, veil)
     assert tile.chosen == (4, 6)
     decisions = LevelDecisions((6, 5, 4), [tile])
     assert decisions.competing((slice(0, 8), slice(0, 8))) == [6, 4]
@@ -99,7 +98,6 @@ def test_tiles_of_any_size_say_the_same(said, steps):
         for chosen in (ORDER, (1, 3), (3, 2, 0, 1)):
             found, expected = tiles.gather(area, chosen), whole.gather(area, chosen)
             np.testing.assert_array_equal(found[0], expected[0])
-            np.testing.assert_array_equal(found[2], expected[2])
             # Of a frame that has lost everywhere in a tile nothing is kept, so only where it competes.
             competes = found[0].reshape(len(chosen), found[0].shape[1] // 4, 4, -1, 4).max(axis=(2, 4)) > -EXCLUSION
             np.testing.assert_array_equal(
@@ -108,27 +106,26 @@ def test_tiles_of_any_size_say_the_same(said, steps):
 
 
 def test_what_is_gathered_is_what_was_said_in_the_order_that_is_asked_for(said):
-    logits, veil, picture = said
+    logits, veil = said
     area = (slice(8, 40), slice(16, 48))
-    behind, found_veil, found_picture = in_tiles(said, pieces()).gather(area, (1, 2, 3))
+    behind, found_veil = in_tiles(said, pieces()).gather(area, (1, 2, 3))
     places = [ORDER.index(frame) for frame in (1, 2, 3)]
     np.testing.assert_array_equal(behind, expected_behind(logits)[places][:, 8:40, 16:48])
-    np.testing.assert_array_equal(found_picture, picture[:, 8:40, 16:48])
     for place in (0, 2):
         expected = veil[places[place], :, 2:10, 4:12]
         np.testing.assert_allclose(found_veil[place], expected, atol=1e-3)
     # Frame 2 has lost everywhere, so nothing is known of its veil.
     assert (behind[1] == -EXCLUSION).all()
     assert (found_veil[1] == 0).all()
-    assert {part.dtype for part in (behind, found_veil, found_picture)} == {np.dtype(np.float32)}
+    assert {part.dtype for part in (behind, found_veil)} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize("steps", [(44, 62), (16, 32)])
 def test_beyond_the_level_the_last_row_and_column_are_repeated(said, steps):
-    behind, veil, picture = in_tiles(said, pieces(steps)).gather((slice(16, 48), slice(32, 64)), ORDER)
+    behind, veil = in_tiles(said, pieces(steps)).gather((slice(16, 48), slice(32, 64)), ORDER)
     assert behind.shape == (4, 32, 32)
     assert veil.shape == (4, VEIL_CHANNELS, 8, 8)
-    for maps, row, column in ((behind, 28, 30), (veil, 7, 8), (picture, 28, 30)):
+    for maps, row, column in ((behind, 28, 30), (veil, 7, 8)):
         for beyond in range(row, maps.shape[-2]):
             np.testing.assert_array_equal(maps[..., beyond, :], maps[..., row - 1, :])
         for beyond in range(column, maps.shape[-1]):

@@ -33,8 +33,8 @@ def random_above(count, size, seed=1):
     generator = np.random.default_rng(seed)
     behind = -12 * generator.random((count, size[0] // 2, size[1] // 2), dtype=np.float32)
     behind = np.maximum(behind - behind.max(axis=0), -EXCLUSION)
-    veil = generator.random((count, 5, size[0] // 8, size[1] // 8), dtype=np.float32) - np.float32(0.5)
-    return Above(behind, veil, generator.random((3, size[0] // 2, size[1] // 2), dtype=np.float32))
+    veil = generator.random((count, 4, size[0] // 8, size[1] // 8), dtype=np.float32) - np.float32(0.5)
+    return Above(behind, veil)
 
 
 def run(frames, above=None, threads=1):
@@ -44,16 +44,13 @@ def run(frames, above=None, threads=1):
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("size", [(16, 16), (24, 40), (64, 16)])
 @pytest.mark.parametrize("count", [2, 3, 9])
-def test_a_level_gets_logits_veils_and_a_picture_of_its_size(count, size, whole):
+def test_a_level_gets_logits_and_veils_of_its_size(count, size, whole):
     output = run(random_stack(count, size), None if whole else random_above(count, size))
     assert output.logits.shape == (count, *size)
-    assert output.veil.shape == (count, 5, size[0] // 4, size[1] // 4)
-    assert output.picture.shape == output.correction.shape == (3, *size)
+    assert output.veil.shape == (count, 4, size[0] // 4, size[1] // 4)
     for part in output:
         assert part.dtype == np.float32
         assert np.isfinite(part).all()
-    # Nothing comes from above where there is nothing above.
-    assert (output.correction == 0).all() == whole
 
 
 def test_the_level_above_is_heard():
@@ -75,20 +72,19 @@ def test_a_frame_that_is_out_changes_nothing_of_the_others():
     found = run(frames, above)
     np.testing.assert_array_equal(found.logits[:2], expected.logits[:2])
     np.testing.assert_array_equal(found.veil[:2], expected.veil[:2])
-    np.testing.assert_array_equal(found.picture, expected.picture)
     assert (found.logits[2] < found.logits[0] - EXCLUSION).all()
-    without = run(frames[:2], Above(above.behind[:2], above.veil[:2], above.picture))
+    without = run(frames[:2], Above(above.behind[:2], above.veil[:2]))
     np.testing.assert_allclose(without.logits, expected.logits[:2], atol=1e-4)
     np.testing.assert_allclose(without.veil, expected.veil[:2], atol=1e-4)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("weights", [None, "/networks/own.onnx"])
 def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, part, value, weights):
     class Damaged:
         def run(self, names, inputs):
-            found = [np.zeros((2, 16, 16)), np.zeros((2, 5, 4, 4)), np.zeros((3, 16, 16)), np.zeros((3, 16, 16))]
+            found = [np.zeros((2, 16, 16)), np.zeros((2, 4, 4, 4))]
             found[part].flat[-1] = value
             return found
 
@@ -139,11 +135,10 @@ def test_logits_follow_their_frames_when_the_order_changes(whole):
     frames, above = random_stack(4, (40, 48)), random_above(4, (40, 48))
     order = [2, 0, 3, 1]
     output = run(frames, None if whole else above)
-    turned = Above(above.behind[order], above.veil[order], above.picture)
+    turned = Above(above.behind[order], above.veil[order])
     permuted = run(frames[order], None if whole else turned)
     np.testing.assert_allclose(permuted.logits, output.logits[order], atol=1e-3)
     np.testing.assert_allclose(permuted.veil, output.veil[order], atol=1e-3)
-    np.testing.assert_allclose(permuted.picture, output.picture, atol=1e-3)
     # Frames differ, or any order would do.
     assert np.abs(output.logits[0] - output.logits[1]).max() > 0.1
 

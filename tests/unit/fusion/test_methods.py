@@ -16,7 +16,6 @@ from allfocus.fusion.inference import KEYS
 from allfocus.fusion.maps import FusedMaps
 from allfocus.fusion.methods import (
     METHODS,
-    NOT_HERE,
     Abilities,
     FusionResult,
     Method,
@@ -32,6 +31,8 @@ from allfocus.scenes.rendering import render_scene
 PYRAMIDS = ["laplacian-pyramid", "laplacian-pyramid-energy"]
 CORE = ["ips", "ips-hard", "dsift", "dct-corr", *PYRAMIDS, "guided-filter", "wavelet", "depth-map", "average"]
 RUNNING = [*CORE, "ips-paper"]
+RIVALS = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void", "stackmff-v4"]
+"""Checked in tests/unit/rivals, as most need weights."""
 DECIDING = ["ips", "ips-hard", "dsift", "dct-corr", "depth-map"]
 
 every_method = pytest.mark.parametrize("method", RUNNING)
@@ -51,7 +52,7 @@ def small_pair(dtype=np.float32, *, colour=True):
 
 def test_the_table_holds_every_method_and_the_default_is_first():
     names = [method.name for method in list_methods()]
-    assert sorted(names) == sorted(RUNNING)
+    assert sorted(names) == sorted([*RUNNING, *RIVALS])
     assert names[0] == "ips"
     assert all(name == method.name for name, method in METHODS.items())
 
@@ -68,18 +69,10 @@ def test_the_function_of_a_method_that_runs_exists(method):
     assert not METHODS[method].missing
 
 
-@pytest.mark.parametrize("method", NOT_HERE)
-def test_a_method_known_from_its_paper_only_is_refused_with_the_names_of_those_that_can_run(method):
-    with pytest.raises(InputError) as caught:
-        fuse(small_pair(), method=method)
-    assert caught.value.code == "unknown-method"
-    assert "has not been rebuilt here" in caught.value.message
-    assert set(str(caught.value).rpartition("use one of ")[2].split(", ")) == set(RUNNING)
-
-
 def test_a_method_whose_extra_is_missing_says_which(monkeypatch):
     monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
     assert METHODS["ips-paper"].missing == "it needs the extra train: pip install 'allfocus[train]'"
+    assert METHODS["zmff"].missing == "it needs the extra rivals: pip install 'allfocus[rivals]'"
     assert not METHODS["ips"].missing
     with pytest.raises(
         MissingDependencyError, match=r"ips-paper cannot run: .*allfocus\[train\].*methods that can: ips,"

@@ -10,7 +10,7 @@ from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
-READY = [name for name, method in METHODS.items() if not method.missing and name != "ips-paper"]
+READY = [name for name, method in METHODS.items() if not method.extra]
 
 
 @pytest.fixture(scope="module")

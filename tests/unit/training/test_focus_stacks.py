@@ -17,16 +17,23 @@ def draw(bank, *, count: int = 6, sources: int = 4, seed: int = 0) -> FocusStack
 
 @pytest.fixture
 def radii(monkeypatch) -> list[torch.Tensor]:
-    """The radii (count, sources) of each layer that is drawn, the ground first."""
+    """The radii (count, sources) of each layer that is drawn, the ground first; all things are sharp in some frame."""
     seen: list[torch.Tensor] = []
     blur = focus_stacks.lens_blur
 
     def record(pictures, own, softness):
-        seen.append(own)
+        seen.append(own[:, :-1])  # the last one is that of the picture to reach
         return blur(pictures, own, softness)
 
     monkeypatch.setattr(focus_stacks, "lens_blur", record)
     return seen
+
+
+@pytest.fixture(autouse=True)
+def within(monkeypatch, request) -> None:
+    """Nothing lies beyond the first or the last focus, but in tests of that."""
+    if "beyond" not in request.node.name:
+        monkeypatch.setattr(focus_stacks, "BEYOND_SHARE", 0.0)
 
 
 def set_layers(monkeypatch, matte: torch.Tensor, *, ground: float = 0.5, thing: float = 0.1) -> None:
@@ -87,6 +94,37 @@ def test_some_frame_is_near_the_truth_everywhere_on_even_ground(bank, monkeypatc
     # Beside the border a veil may lie over all frames; elsewhere one is right, but for a blur below a pixel.
     assert float(error[:, : SIZE // 2 - 4].max()) < 0.02
     assert float(error.max()) > 0.05
+
+
+def test_what_is_beyond_the_focus_is_soft_in_the_picture_to_reach_and_no_veil_in_its_best_frame(
+    bank, monkeypatch, radii
+):
+    matte = torch.zeros(WHOLE, WHOLE)
+    matte[:, MIDDLE : MIDDLE + 6] = 1
+    set_layers(monkeypatch, matte)
+    monkeypatch.setattr(focus_stacks, "BEYOND_SHARE", 2.0)  # everything before the first focus
+    set_focus(monkeypatch, 0.0, 1.0)
+    stacks = draw(bank, count=48, sources=2)
+    least = radii[3].amin(1)
+    assert float(least.max()) > 4
+    assert float(least.max()) <= focus_stacks.SOFTEST + 1e-4
+    first = stacks.frames[:, 0]
+    soft = least > 1.5
+    assert int(soft.sum()) > 10
+    # The thing is what the nearest focus shows of it.
+    there = slice(SIZE // 2, SIZE // 2 + 6)
+    torch.testing.assert_close(stacks.truth[soft][..., there], first[soft][..., there], rtol=0, atol=0.05)
+    assert float(stacks.veil[:, 0, 0].max()) < 1e-4
+    assert float(stacks.veil[:, 1, 0].max()) > 0.3
+
+
+def test_some_blobs_are_transparent_with_opaque_veins(bank):
+    _, mattes = focus_stacks._draw_layers(bank, 64, WHOLE, torch.Generator().manual_seed(0))
+    inside = [own[own > 0.05].flatten() for own in mattes[:, 1:, 0].flatten(0, 1)]
+    middle = torch.stack([own.median() for own in inside if len(own) > 2000])
+    glassy = (middle > 0.08) & (middle < 0.52)
+    assert 5 < int(glassy.sum()) < len(middle) / 2
+    assert float(mattes.max()) <= 1
 
 
 # Veils

@@ -1,5 +1,6 @@
 """The losses by hand."""
 
+import dataclasses
 import math
 
 import pytest
@@ -11,14 +12,19 @@ from allfocus.network.stack_network import (
     Decision,
     StackNetwork,
     StackNetworkConfig,
-    compose,
     local_light,
     reduce_frames,
     select_pixels,
+    unveil,
 )
 from allfocus.training.losses import (
+    EDGE_REACH,
+    EDGE_SHARE,
     NEEDED,
     SAFETY,
+    SQUARE_SHARE,
+    VEIL_SHARE,
+    beside_edges,
     level_loss,
     needed_sources,
     network_loss,
@@ -34,13 +40,13 @@ def make_batch(label_weight: float = 1.0, sources: int = 2, size: int = 16) -> B
     frames = torch.rand(2, sources, 3, size, size, generator=generator)
     label = torch.zeros(2, size, size, dtype=torch.long)
     veil = torch.zeros(2, sources, 4, size // 4, size // 4)
-    return Batch(frames, frames[:, 0], label, torch.full((2,), label_weight), veil)
+    return Batch(frames, frames[:, 0], label, torch.full((2,), label_weight), veil, torch.ones_like(frames[:, :, :1]))
 
 
 def decision_for(source: int, strength: float, size: int = 16) -> Decision:
     logits = torch.zeros(2, 2, size, size)
     logits[:, source] = strength
-    return Decision(logits, torch.zeros(2, 2, 5, size // 4, size // 4))
+    return Decision(logits, torch.zeros(2, 2, 4, size // 4, size // 4))
 
 
 def loss_of(
@@ -53,10 +59,9 @@ def loss_of(
 ) -> float:
     """The loss of one level without a level above it; every pixel tells."""
     frames = reduce_frames(batch.frames, level)
-    picture, _ = compose(frames, decision, None)
     nobody = torch.zeros_like(batch.frames[:, :, 0]) if needed is None else needed
     telling = torch.ones_like(batch.target[:, :1])
-    return float(level_loss(frames, decision, picture, batch, nobody, telling, level=level, label_share=label_share))
+    return float(level_loss(frames, decision, batch, nobody, telling, level=level, label_share=label_share))
 
 
 def test_the_picture_loss_is_the_mean_absolute_difference():
@@ -68,7 +73,38 @@ def test_the_right_selection_costs_nothing_and_the_wrong_one_the_difference():
     batch = make_batch()
     assert loss_of(decision_for(0, 100), batch, label_share=0.1) < 1e-6
     wrong = loss_of(decision_for(1, 100), batch, label_share=0.0)
-    assert wrong == pytest.approx(float((batch.frames[:, 1] - batch.frames[:, 0]).abs().mean()), rel=1e-4)
+    difference = batch.frames[:, 1] - batch.frames[:, 0]
+    expected = difference.abs().mean() + 0.5 * SQUARE_SHARE * difference.square().mean()
+    assert wrong == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_a_right_picture_that_is_mixed_of_wrong_pixels_costs_what_they_are_wrong_by():
+    batch = make_batch()
+    middle = torch.full_like(batch.target, 0.5)
+    batch = dataclasses.replace(batch, frames=torch.stack([middle - 0.1, middle + 0.1], dim=1), target=middle)
+    assert loss_of(decision_for(0, 0), batch, label_share=0.0) == pytest.approx(0.5 * 0.1, rel=1e-4)
+
+
+def test_how_bright_a_source_is_makes_no_difference():
+    batch = make_batch()
+    gain = torch.tensor([0.8, 1.2])[None, :, None, None, None].expand(2, 2, 1, 16, 16)
+    brighter = dataclasses.replace(batch, frames=batch.frames * gain, gain=gain)
+    for decision in (decision_for(0, 1), decision_for(1, 2)):
+        expected = loss_of(decision, batch, label_share=0.3)
+        assert loss_of(decision, brighter, label_share=0.3) == pytest.approx(expected, rel=1e-4)
+
+
+def test_beside_an_edge_the_label_counts_more():
+    label = torch.zeros(1, 16, 24, dtype=torch.long)
+    label[..., 12:] = 1
+    beside = beside_edges(label)[0]
+    assert beside[:, 12 - EDGE_REACH : 12 + EDGE_REACH].eq(1).all()
+    assert beside[:, : 12 - EDGE_REACH].eq(0).all()
+    assert beside[:, 12 + EDGE_REACH :].eq(0).all()
+    batch, decision = make_batch(), decision_for(0, 0)
+    batch.label[:, :, 8:] = 1
+    cost = loss_of(decision, batch, label_share=1.0) - loss_of(decision, batch, label_share=0.0)
+    assert cost == pytest.approx((1 + 0.5 * EDGE_SHARE) * math.log(2), rel=1e-4)
 
 
 def test_an_even_selection_costs_the_logarithm_of_the_number_of_sources():
@@ -80,14 +116,12 @@ def test_an_even_selection_costs_the_logarithm_of_the_number_of_sources():
 
 def test_a_label_counts_as_far_as_it_can_be_told():
     batch, decision = make_batch(), decision_for(0, 0)
-    picture, _ = compose(batch.frames, decision, None)
     nobody = torch.zeros_like(batch.frames[:, :, 0])
     costs = [
         float(
             level_loss(
                 batch.frames,
                 decision,
-                picture,
                 batch,
                 nobody,
                 torch.full_like(batch.target[:, :1], telling),
@@ -105,12 +139,16 @@ def test_a_label_without_trust_costs_nothing():
     assert one == other
 
 
-def test_both_what_is_selected_and_what_is_composed_count():
+def test_both_the_copies_and_the_picture_without_veils_count():
     batch, decision = make_batch(), decision_for(0, 100)
     nobody, telling = torch.zeros_like(batch.frames[:, :, 0]), torch.ones_like(batch.target[:, :1])
-    off = batch.target + 0.1
-    loss = level_loss(batch.frames, decision, off, batch, nobody, telling, level=0, label_share=0.0)
-    assert float(loss) == pytest.approx(0.05, rel=1e-4)
+    decision.veil[:, :, 0] = 0.5
+    loss = level_loss(batch.frames, decision, batch, nobody, telling, level=0, label_share=0.0)
+    difference = unveil(batch.frames, decision.veil)[:, 0] - batch.target
+    expected = 0.5 * (difference.abs().mean() + SQUARE_SHARE * difference.square().mean())
+    veil = VEIL_SHARE * veil_loss(batch.frames, decision.veil, batch.veil, 1)
+    assert float(difference.abs().mean()) > 0.01
+    assert float(loss) == pytest.approx(float(expected + veil), rel=1e-4)
 
 
 def test_a_coarse_level_is_compared_with_the_reduced_target_and_the_labels_of_its_pixels():
@@ -144,7 +182,14 @@ def test_a_source_is_needed_where_no_other_comes_near_it():
     frames[:, 1:, :, :, :8] += 0.2  # only the first is right
     frames[:, :, :, :, 8:16] += 0.2  # none is right, and none better
     frames[:, 1, :, :, 16:] += NEEDED / 2  # two are right, and the third nearly
-    batch = Batch(frames, target, torch.zeros(1, 12, 24, dtype=torch.long), torch.ones(1), torch.zeros(1, 3, 4, 3, 6))
+    batch = Batch(
+        frames,
+        target,
+        torch.zeros(1, 12, 24, dtype=torch.long),
+        torch.ones(1),
+        torch.zeros(1, 3, 4, 3, 6),
+        torch.ones(1, 3, 1, 12, 24),
+    )
     needed, telling = needed_sources(batch)
     assert needed.shape == (1, 3, 12, 24)
     assert telling.shape == (1, 1, 12, 24)
@@ -160,7 +205,14 @@ def test_how_far_a_source_can_be_told_grows_with_what_the_next_costs():
     target = torch.full((1, 3, 8, 8), 0.5)
     for excess, expected in ((0.0, 0.1), (0.5 * NEEDED, 0.5), (2 * NEEDED, 1.0)):
         frames = torch.stack([target, target + excess], dim=1)
-        batch = Batch(frames, target, torch.zeros(1, 8, 8, dtype=torch.long), torch.ones(1), torch.zeros(1, 2, 4, 2, 2))
+        batch = Batch(
+            frames,
+            target,
+            torch.zeros(1, 8, 8, dtype=torch.long),
+            torch.ones(1),
+            torch.zeros(1, 2, 4, 2, 2),
+            torch.ones(1, 2, 1, 8, 8),
+        )
         _, telling = needed_sources(batch)
         assert float(telling[0, 0, 4, 4]) == pytest.approx(expected, rel=1e-3)
 
@@ -169,7 +221,12 @@ def test_what_was_left_out_already_teaches_no_choice():
     """The label of a source that the level above has left out can not be reached any more."""
     frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     batch = Batch(
-        frames, frames[:, 0], torch.zeros(1, 16, 16, dtype=torch.long), torch.ones(1), torch.zeros(1, 2, 4, 4, 4)
+        frames,
+        frames[:, 0],
+        torch.zeros(1, 16, 16, dtype=torch.long),
+        torch.ones(1),
+        torch.zeros(1, 2, 4, 4, 4),
+        torch.ones(1, 2, 1, 16, 16),
     )
     logits = torch.zeros(1, 2, 16, 16)
     logits[:, 0, :, :8] = LEFT_OUT
@@ -178,8 +235,7 @@ def test_what_was_left_out_already_teaches_no_choice():
         float(
             level_loss(
                 frames,
-                Decision(logits, torch.zeros(1, 2, 5, 4, 4)),
-                frames[:, 0],
+                Decision(logits, torch.zeros(1, 2, 4, 4, 4)),
                 batch,
                 needed,
                 telling,
@@ -200,20 +256,18 @@ def test_the_true_veil_costs_nothing_and_its_colour_is_told_from_the_own_mean():
     frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     true = torch.full((1, 2, 4, 4, 4), 0.3)
     true[:, :, 0] = 0.5
-    veil = torch.zeros(1, 2, 5, 4, 4)
+    veil = torch.zeros(1, 2, 4, 4, 4)
     veil[:, :, 0] = 0.5
     veil[:, :, 1:4] = 0.6 - local_light(frames)
     assert float(veil_loss(frames, veil, true, 1)) < 1e-7
     assert float(veil_loss(frames, torch.zeros_like(veil), true, 1)) > 0.1
-    veil[:, :, 4] = 7.0  # trust is no part of a veil
-    assert float(veil_loss(frames, veil, true, 1)) < 1e-7
 
 
 def test_the_veil_of_a_coarse_level_is_the_mean_of_the_true_one():
     frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     true = torch.zeros(1, 2, 4, 8, 8)
     true[:, :, 0, ::2] = 0.8
-    veil = torch.zeros(1, 2, 5, 4, 4)
+    veil = torch.zeros(1, 2, 4, 4, 4)
     veil[:, :, 0] = 0.4
     veil[:, :, 1:4] = -local_light(frames)  # it adds no light
     assert float(veil_loss(frames, veil, true, 2)) < 1e-7
@@ -222,7 +276,7 @@ def test_the_veil_of_a_coarse_level_is_the_mean_of_the_true_one():
 def test_a_head_that_says_nothing_of_a_veil_has_a_slope():
     """Zero is where the head begins; if it had no slope there it would stay."""
     frames = torch.rand(1, 2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    veil = torch.full((1, 2, 5, 4, 4), -1e-3, requires_grad=True)
+    veil = torch.full((1, 2, 4, 4, 4), -1e-3, requires_grad=True)
     (slope,) = torch.autograd.grad(veil_loss(frames, veil, torch.full((1, 2, 4, 4, 4), 0.3), 1), veil)
     assert bool((slope[:, :, 0] < 0).all())
 
@@ -244,12 +298,10 @@ def test_levels_count_half_as_much_as_the_next_finer_one():
     with torch.no_grad():
         small = reduce_frames(batch.frames, 1)
         coarse = network(small)
-        picture, _ = compose(small, coarse, None)
-        first = level_loss(small, coarse, picture, batch, needed, telling, level=1, label_share=0.3)
+        first = level_loss(small, coarse, batch, needed, telling, level=1, label_share=0.3)
         for with_context, decide in ((2, network), (1, network.refine)):
             fine = decide(batch.frames, coarse)
-            whole, _ = compose(batch.frames, fine, picture)
-            second = level_loss(batch.frames, fine, whole, batch, needed, telling, level=0, label_share=0.3)
+            second = level_loss(batch.frames, fine, batch, needed, telling, level=0, label_share=0.3)
             found = stack_loss(network, batch, levels=2, label_share=0.3, with_context=with_context)
             torch.testing.assert_close(found, 0.5 * first + second)
 

@@ -118,8 +118,8 @@ def fix_gains(monkeypatch, gains: list[float]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_target_has_the_mean_gain_of_the_sources(bank, monkeypatch, kind):
-    """Not that of the source in focus: what is the same in all of them is best taken from all of them."""
+def test_the_target_is_as_bright_as_without_gains(bank, monkeypatch, kind):
+    """How bright a source is says nothing of its focus; what it was multiplied by is told with the sample."""
     # Without JPEG, which is not linear; of stacks a third is compressed always.
     monkeypatch.setattr(samples, "_compress", lambda frames, count, generator: frames)
     gains = [0.5, 0.7, 0.9]
@@ -129,7 +129,8 @@ def test_the_target_has_the_mean_gain_of_the_sources(bank, monkeypatch, kind):
     batch = draw(bank, only(kind), sources=3)
     factors = torch.tensor(gains)[None, :, None, None, None]
     torch.testing.assert_close(batch.frames, factors * plain.frames, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(batch.target, 0.7 * plain.target, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(batch.target, plain.target, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(batch.gain, factors.expand_as(batch.gain))
     assert torch.equal(batch.label, plain.label)
     # A veil is light: it goes with the square, and its opacity stays.
     torch.testing.assert_close(batch.veil[:, :, :1], plain.veil[:, :, :1])
@@ -207,7 +208,7 @@ def test_dimming_goes_through_frames_target_and_veil(bank):
     """What is dimmed is the light: values by a factor, the light of veils by its square, opacity not at all."""
     generator = torch.Generator().manual_seed(1)
     frames, veil = torch.full((64, 2, 3, 8, 8), 0.8), torch.full((64, 2, 4, 2, 2), 0.5)
-    whole = Batch(frames, frames[:, 0], torch.zeros(64, 8, 8, dtype=torch.long), torch.ones(64), veil)
+    whole = Batch(frames, frames[:, 0], torch.zeros(64, 8, 8, dtype=torch.long), torch.ones(64), veil, frames[:, :, :1])
     dimmed = samples._dim(whole, generator)
     factor = dimmed.frames[:, 0, 0, 0, 0] / 0.8
     assert 0.4 - 1e-6 <= float(factor.min()) < 0.7
@@ -216,6 +217,7 @@ def test_dimming_goes_through_frames_target_and_veil(bank):
     torch.testing.assert_close(dimmed.target, frames[:, 0] * factor[:, None, None, None])
     torch.testing.assert_close(dimmed.veil[:, :, 0], veil[:, :, 0])
     torch.testing.assert_close(dimmed.veil[:, 0, 1, 0, 0], 0.5 * factor**2)
+    assert torch.equal(dimmed.gain, whole.gain)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,111 @@
+"""MFF-GAN: two branches of convolutions, one for each luminance, that exchange what they found; trained adversarially.
+
+H. Zhang, Z. Le, Z. Shao, H. Xu, J. Ma, "MFF-GAN: an unsupervised generative adversarial network with adaptive and
+gradient joint constraints for multi-focus image fusion", Information Fusion 66, 2021, 40-53.
+
+Only the generator is here: what fuses. Each branch has four convolutions of 16 channels. The third and the fourth see
+the ones before them in their branch, and a mixture of the newest of both branches. What all eight gave becomes the
+luminance. The far branch has weights of its own, so the order of the frames matters. Colours are the mean of both
+frames, weighed by their distance from grey.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from allfocus.rivals.running import (
+    Picture,
+    choose_device,
+    fold_pairs,
+    from_tensorflow,
+    fuse_luminance,
+    load_network,
+)
+from allfocus.rivals.weight_files import Tensors
+
+CHANNELS = 16
+SLOPE = 0.2
+SCOPE = "fusion_model/"
+"""Before the names of the generator's tensors in the authors' checkpoint; the rest is the discriminator."""
+
+
+class Branch(nn.Module):
+    """The convolutions that one of the two luminances goes through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer1 = nn.Conv2d(1, CHANNELS, 5, padding=2)
+        self.layer2 = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1)
+        self.layer2_3 = nn.Conv2d(2 * CHANNELS, CHANNELS, 1)
+        self.layer3 = nn.Conv2d(3 * CHANNELS, CHANNELS, 3, padding=1)
+        self.layer3_4 = nn.Conv2d(2 * CHANNELS, CHANNELS, 1)
+        self.layer4 = nn.Conv2d(4 * CHANNELS, CHANNELS, 3, padding=1)
+
+
+class MffGanNetwork(nn.Module):
+    """Two luminances, each (1, 1, H, W) in -1..1, to one in -1..1; 0.05 M parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near, self.far = Branch(), Branch()
+        self.layer5 = nn.Conv2d(8 * CHANNELS, 1, 1)
+
+    def forward(self, near: Tensor, far: Tensor) -> Tensor:
+        """The fused luminance."""
+        branches = (self.near, self.far)
+        first = [_leak(branch.layer1(plane)) for branch, plane in zip(branches, (near, far), strict=True)]
+        second = [_leak(branch.layer2(seen)) for branch, seen in zip(branches, first, strict=True)]
+        both = torch.cat(second, dim=1)
+        third = [
+            _leak(branch.layer3(torch.cat([*seen, _leak(branch.layer2_3(both))], dim=1)))
+            for branch, *seen in zip(branches, first, second, strict=True)
+        ]
+        both = torch.cat(third, dim=1)
+        fourth = [
+            _leak(branch.layer4(torch.cat([*seen, _leak(branch.layer3_4(both))], dim=1)))
+            for branch, *seen in zip(branches, first, second, third, strict=True)
+        ]
+        return torch.tanh(self.layer5(torch.cat([*first, *second, *third, *fourth], dim=1)))
+
+
+def _leak(features: Tensor) -> Tensor:
+    return functional.leaky_relu(features, SLOPE)
+
+
+def rename_tensors(tensors: Tensors) -> Tensors:
+    """The tensors of the authors' checkpoint with our names; ours as they are.
+
+    Theirs are called like ``fusion_model/layer2_3_far/w2_3_far``, ours like ``far.layer2_3.weight``.
+    """
+    renamed = {}
+    for name, tensor in tensors.items():
+        if not name.startswith(SCOPE):
+            renamed[name] = tensor
+            continue
+        layer, _, value = name.removeprefix(SCOPE).partition("/")
+        branch = "" if layer == "layer5" else "far." if layer.endswith("_far") else "near."
+        kind = "weight" if value.startswith("w") else "bias"
+        renamed[f"{branch}{layer.removesuffix('_far')}.{kind}"] = (
+            from_tensorflow(tensor) if tensor.ndim == 4 else tensor
+        )
+    return renamed
+
+
+def fuse_mff_gan(frames: Sequence[Picture], *, weights: str | None = None, device: str = "auto") -> Picture:
+    """The picture that MFF-GAN makes of two frames, the nearer first; more are folded, the result so far with the next.
+
+    Args:
+        frames: two or more, (H, W, 3) RGB or (H, W), 0..1.
+        weights: The index of one of the authors' TensorFlow checkpoints, or a file of our tensors.
+        device: ``auto``, ``cpu`` or ``cuda``.
+    """
+    place = choose_device(device)
+    network = load_network(MffGanNetwork, weights, device=place, rename=rename_tensors, prefix=SCOPE)
+
+    def fuse_plane(near: Tensor, far: Tensor) -> Tensor:
+        fused: Tensor = network(near * 2 - 1, far * 2 - 1) / 2 + 0.5
+        return fused
+
+    return fold_pairs(frames, lambda first, second: fuse_luminance(first, second, fuse_plane), device=place)
