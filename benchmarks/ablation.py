@@ -17,8 +17,9 @@ from PIL import Image
 
 from allfocus.metrics.scoring import score
 from allfocus.network.checkpoint import load_network
+from allfocus.training.loop import train
 from allfocus.training.recipe import read_recipe
-from allfocus.training.train import STATE_FILE, WEIGHTS_FILE, train
+from allfocus.training.run_files import STATE_FILE, WEIGHTS_FILE
 
 RECIPES = Path(__file__).parent.parent / "recipes" / "ablation"
 

@@ -13,7 +13,7 @@ from rivals.goals import check_goals
 
 from allfocus.benchmarking.measuring import read_benchmark
 from allfocus.benchmarking.network_cost import LARGEST_COST, count_operations
-from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise, table_row
+from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise_modes, table_row
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:
@@ -23,7 +23,7 @@ def markdown(columns: list[str], rows: list[list[str]]) -> str:
 
 def print_comparison(path: Path) -> None:
     result = read_benchmark(path)
-    rows = summarise(result)
+    rows = summarise_modes(result)
     machine = result.origin["machine"]
     rounds = f"{result.repeats} round{'s' if result.repeats > 1 else ''}"
     print(f"Machine: {machine['processor']}, {machine['cores']} cores; {rounds}; commit", end=" ")

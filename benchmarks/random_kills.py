@@ -6,7 +6,8 @@ Each command writes a small stack once, undisturbed. Then it is started again an
 (SIGKILL) at a random moment, half of them in the last fifth of its time, when files get their names, and started once
 more. What is in the output folder must then be, byte for byte, what the undisturbed run left: nothing lost, mixed or
 hidden. With ``--alone`` only the process that was started is killed, as the system does that lacks memory, and its
-workers are left to find out.
+workers are left to find out. How long a command takes is measured anew with every run that is let through, because
+other work on the machine comes and goes; it is printed how many of the kills came before the end.
 
 The studio is killed while a client uploads, fuses, paints, undoes, tries another method, saves and deletes, and while
 it starts, in a new folder too. The next one must show no job that runs, results and strokes that are exactly what they
@@ -87,7 +88,8 @@ def run(words: list[str]) -> int:
     return subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
 
 
-def kill_at(words: list[str], seconds: float, *, alone: bool) -> None:
+def kill_at(words: list[str], seconds: float, *, alone: bool) -> bool:
+    """Whether it was still running when it was killed."""
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     time.sleep(seconds)
     with contextlib.suppress(ProcessLookupError):
@@ -95,29 +97,33 @@ def kill_at(words: list[str], seconds: float, *, alone: bool) -> None:
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    return process.wait() == -signal.SIGKILL
 
 
-def try_command(name: str, folder: Path, count: int, chance: random.Random, *, alone: bool) -> list[str]:
-    """The moments after which something was wrong."""
+def try_command(name: str, folder: Path, count: int, chance: random.Random, *, alone: bool) -> tuple[int, list[str]]:
+    """How many kills came before the end, and the moments after which something was wrong."""
     words, out = commands(folder)[name], folder / "out"
     out.mkdir()
     began = time.monotonic()
     if run(words):
-        return [f"{name}: fails undisturbed"]
+        return 0, [f"{name}: fails undisturbed"]
     whole = time.monotonic() - began
-    right, wrong = contents(out), []
+    right, wrong, hits = contents(out), [], 0
     for _ in range(count):
         if name == "batch":  # which finds everything done otherwise
             shutil.rmtree(out)
         moment = chance.uniform(0.8, 1.0) if chance.random() < 0.5 else chance.uniform(0.2, 1.02)
-        kill_at(words, whole * moment, alone=alone)
+        hits += kill_at(words, whole * moment, alone=alone)
+        began = time.monotonic()
         code, now = run(words), contents(out)
+        lasted = time.monotonic() - began
         if code or now != right:
             odd = sorted(file for file in {*now, *right} if now.get(file, 0) != right.get(file, 0))
             wrong.append(f"{name}: killed after {whole * moment:.3f} s of {whole:.3f}: exit code {code}, {odd[:6]}")
+        if name != "batch":  # which does only the rest after a kill
+            whole = lasted
     shutil.rmtree(out)
-    return wrong
+    return hits, wrong
 
 
 # --- the studio -------------------------------------------------------------------------------------------------------
@@ -162,7 +168,7 @@ class Studio:
     def ask(self, kind: str, path: str, **values: object) -> httpx.Response:
         """The answer to a request, which must be a good one."""
         assert self.client is not None
-        answer = self.client.request(kind, path, **values)  # type: ignore[arg-type]
+        answer = self.client.request(kind, path, **values)  # type: ignore[arg-type]  # each value has a type of its own
         if answer.is_error:
             raise AssertionError(f"{kind} {path}: {answer.status_code} {answer.text}")
         return answer
@@ -329,11 +335,13 @@ def main() -> int:
         make_inputs(Path(place))
         for name in (*commands(Path(place)), "studio"):
             if options.only in (None, name):
+                before_the_end = ""
                 if name == "studio":
                     wrong = try_studio(Path(place), options.count, chance, alone=options.alone)
                 else:
-                    wrong = try_command(name, Path(place), options.count, chance, alone=options.alone)
-                print(f"{name}: {options.count} kills, {len(wrong)} wrong", flush=True)
+                    hits, wrong = try_command(name, Path(place), options.count, chance, alone=options.alone)
+                    before_the_end = f", {hits} before the end"
+                print(f"{name}: {options.count} kills{before_the_end}, {len(wrong)} wrong", flush=True)
                 failures += wrong
     print("\n".join(failures))
     return int(bool(failures))

@@ -26,7 +26,7 @@ from allfocus.errors import AllfocusError
 from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.methods import require_method
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.stack.frames import PreparedFrames
+from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.result import StackFusion
 
@@ -57,7 +57,7 @@ def band_strengths(picture: Plane) -> list[Plane]:
 def aligned_frames(reader: StackReader, fusion: StackFusion) -> Iterator[Plane]:
     """The grey frames that were fused, on the grid and in the crop of the result, one at a time."""
     kept = [index for index, name in enumerate(reader.names) if name in fusion.frames]
-    for pixels, _ in PreparedFrames(reader, kept, fusion.alignment, RunNotes(), area=common_window(fusion.alignment)):
+    for pixels, _ in PlacedFrames(reader, kept, fusion.alignment, RunNotes(), area=common_window(fusion.alignment)):
         yield grey_levels(pixels)
 
 

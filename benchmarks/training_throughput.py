@@ -91,7 +91,7 @@ def scan_inputs(recipe: Recipe, sources: int) -> tuple[int, tuple[torch.Tensor, 
 
 def graphed(work: Callable[[], object], generator: torch.Generator | None = None) -> Callable[[], object]:
     """Returns `work` as a CUDA graph, so that the GPU's time is measured and not the launching."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     with torch.cuda.stream(side):
         for _ in range(3):
             work()

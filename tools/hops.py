@@ -22,7 +22,8 @@ HOME = str(Path(allfocus.__file__).parent) + "/"
 ROOMS = {
     *("images", "alignment", "fusion", "files", "network", "metrics", "datasets", "scenes", "pages", "stack_report"),
     *("html_pages.py", "version.py", "errors.py", "progress.py", "machine.py", "plugins.py", "__init__.py"),
-    *(f"training/{name}.py" for name in ("photos", "samples", "losses", "recipe", "stepping", "run_log", "validation")),
+    *(f"training/{name}.py" for name in ("photos", "samples", "losses", "recipe", "stepping", "validation")),
+    *("training/run_log.py", "training/run_files.py"),
 }
 RECORDS = {"FuseOptions", "FuseOutputs", "FusionPlan", "StackPlan", "Recipe"}
 NO_OPTIONS = {"frames", "photos", "output", "run", "as_json", "dry_run", "bit_depth"}
@@ -41,7 +42,7 @@ def count_hops(arguments: Sequence[str]) -> list[str]:
         arguments[0]
     ]
     given: set[CodeType] = set()
-    hops: dict[str, None] = {"run": None}
+    hops: dict[tuple[str, str], None] = {("", "run"): None}
 
     def watch(frame: FrameType, event: str, _: object) -> None:
         if event != "call" or not _is_ours(frame) or not _is_given(frame, names):
@@ -51,7 +52,7 @@ def count_hops(arguments: Sequence[str]) -> list[str]:
         while caller is not None and not _is_ours(caller):
             caller = caller.f_back
         if caller is not None and caller.f_code in given and not _is_room(caller) and _hand(frame) not in RECORDS:
-            hops.setdefault(_hand(caller))
+            hops.setdefault((caller.f_code.co_filename, _hand(caller)))
 
     before = sys.getprofile()
     sys.setprofile(watch)
@@ -61,7 +62,7 @@ def count_hops(arguments: Sequence[str]) -> list[str]:
         sys.setprofile(before)
     if code:
         raise SystemExit(code)
-    return [name for name in hops if name not in RECORDS]
+    return [name for _, name in hops if name not in RECORDS]
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from allfocus.batch.planes.fusion import fuse_planes
     from allfocus.batch.running import fuse_stacks
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
+    from allfocus.exporting import export_onnx
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
     from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
@@ -33,13 +34,12 @@ if TYPE_CHECKING:
     from allfocus.images.stack_file import StackFile, open_stack_file
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
-    from allfocus.network.onnx_export import export_onnx
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
     from allfocus.stack.options import FuseOptions, FuseOutputs
     from allfocus.stack.pipeline import fuse_files
+    from allfocus.training.loop import train
     from allfocus.training.recipe import read_recipe
-    from allfocus.training.train import train
 
 from allfocus.version import __version__
 
@@ -101,7 +101,7 @@ _MODULES = {
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
-    "export_onnx": "allfocus.network.onnx_export",
+    "export_onnx": "allfocus.exporting",
     "fuse": "allfocus.fusion.methods",
     "fuse_files": "allfocus.stack.pipeline",
     "fuse_planes": "allfocus.batch.planes.fusion",
@@ -114,7 +114,7 @@ _MODULES = {
     "read_stack": "allfocus.images.reading",
     "render_scene": "allfocus.scenes.rendering",
     "score": "allfocus.metrics.scoring",
-    "train": "allfocus.training.train",
+    "train": "allfocus.training.loop",
     "write_image": "allfocus.images.writing",
 }
 """Where each public name is defined."""

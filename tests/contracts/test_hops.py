@@ -41,6 +41,20 @@ def test_align_goes_through_three_hands(count_hops, frames, tmp_path):
     assert found == ["run", "align", "align_files"]
 
 
+def test_train_goes_through_three_hands(count_hops, frames, tmp_path):
+    pytest.importorskip("torch")
+    recipe = str(ROOT / "recipes" / "ips-paper.toml")
+    small = {
+        **{"data.licence_classes": "[]", "data.held_out_every": 3, "data.crop": 32, "data.batch": 1},
+        **{"optimizer.iterations": 1, "log.validation_samples": 1},
+        **{"paper_network.source_channels": 4, "paper_network.mamba_blocks": 1},
+    }
+    settings = [word for name, value in small.items() for word in ("--set", f"{name}={value}")]
+    run = str(tmp_path / "run")
+    found = count_hops(["train", str(tmp_path), "--recipe", recipe, "-o", run, "--device", "cpu", *settings])
+    assert found == ["run", "train", "train"]
+
+
 def test_a_hand_that_only_forwards_is_counted(count_hops, frames, tmp_path, monkeypatch):
     from allfocus.stack import pipeline, plan
 

@@ -358,6 +358,7 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run_command, tmp_p
         "width": 128,
         "height": 96,
         "bit_depth": 8,
+        "dimensions": None,
     }
     assert contents(tmp_path) == before
 

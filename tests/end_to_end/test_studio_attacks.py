@@ -39,7 +39,7 @@ class Server:
         self._log = work.parent / f"server-{time.monotonic_ns()}.log"
         with self._log.open("w") as log:
             environment = {**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"}
-            self.process = subprocess.Popen([*command, *options], stderr=log, env=environment)
+            self.process = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=environment)
         end = time.monotonic() + PATIENCE
         while not (found := re.search(r"http://\S+?:([0-9]+)/\S* ", self.log)):
             assert self.process.poll() is None, self.log
@@ -89,7 +89,12 @@ class Server:
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(PATIENCE)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # or it would outlive the tests
+            self.process.wait()
+            raise AssertionError(f"the server did not end: {self.log}") from None
 
 
 @contextlib.contextmanager

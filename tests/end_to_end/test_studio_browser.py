@@ -51,6 +51,8 @@ class Studio:
     """A running server: its address, and its API in plain calls."""
 
     address: str
+    log: Path
+    """What it says."""
 
     def get(self, path: str) -> bytes:
         with urllib.request.urlopen(self.address + path, timeout=60) as answer:
@@ -94,14 +96,21 @@ class Process:
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
                 [*command, "--work", str(self.folder / "work"), *self.options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": search},
             )
-        return Studio(address_in(self.folder / "log", self.process))
+        return Studio(address_in(self.folder / "log", self.process), self.folder / "log")
 
     def stop(self, with_signal: int = signal.SIGINT) -> None:
         self.process.send_signal(with_signal)
-        self.process.wait(timeout=60)
+        try:
+            self.process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # or it would outlive the tests
+            self.process.wait()
+            raise AssertionError(f"the server did not end: {(self.folder / 'log').read_text()}") from None
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +130,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory, module_brake: Any) -> Itera
 
 def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
     """What the server printed about where it listens."""
-    for _ in range(1200):
+    for _ in range(2400):
         found = re.search(r"http://[\d.]+:\d+", log.read_text())
         if found:
             return found[0]
@@ -141,7 +150,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no Chromium found; install the package chromium")
     expect.set_options(timeout=60 * SECONDS)  # a shared machine is slow at random
     with playwright_api.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=list(SWITCHES))
+        started = driver.chromium.launch(executable_path=program, args=list(SWITCHES), timeout=180 * SECONDS)
         yield started
         started.close()
 
@@ -153,6 +162,8 @@ class Watched:
     page: Page
     problems: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    """All that the console said and all requests with their ends, for whoever wants to know why a test failed."""
 
     def allow(self, text: str) -> None:
         """Expect messages of the console with this text in them."""
@@ -160,29 +171,52 @@ class Watched:
 
 
 @pytest.fixture
-def watched(browser: Browser, studio: Studio) -> Iterator[Watched]:
+def watched(browser: Browser, studio: Studio, not_for_ever: Any, has_failed: Any) -> Iterator[Watched]:
     """A fresh window; afterwards: no error in its console, no request to another host."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
-    context.set_default_timeout(60 * SECONDS)
-    page = context.new_page()
+    seen: list[Watched] = []
+
+    def describe() -> str:
+        story = seen[0].story if seen else ["no window was opened"]
+        return "\n".join(["--- the page:", *story[-200:], "--- the server:", studio.log.read_text()[-20_000:]])
+
+    with not_for_ever(describe):
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
+        context.set_default_timeout(60 * SECONDS)
+        seen.append(watch(context.new_page(), studio))
+        yield seen[0]
+        if has_failed():
+            print(describe())
+        context.close()
+    unexpected = [text for text in seen[0].problems if not any(allowed in text for allowed in seen[0].allowed)]
+    assert unexpected == []
+
+
+def watch(page: Page, studio: Studio) -> Watched:
+    """A page with somebody who writes down what goes on in it."""
     seen = Watched(page)
 
     def on_console(message: ConsoleMessage) -> None:
+        seen.story.append(f"console: {message.type} {message.text}")
         from_driver = "GL Driver Message" in message.text  # how fast WebGL is without a graphics card, not whether
         if message.type in ("error", "warning") and not from_driver:
             seen.problems.append(f"{message.text} {message.location.get('url', '')}")
 
     def on_request(request: Request) -> None:
+        seen.story.append(f"asks: {request.method} {request.url[:300]}")
         if not request.url.startswith((studio.address, "blob:", "data:")):
             seen.problems.append(f"a request to another host: {request.url}")
 
+    def on_error(error: object) -> None:
+        seen.story.append(f"uncaught: {error}")
+        seen.problems.append(f"uncaught: {error}")
+
     page.on("console", on_console)
-    page.on("pageerror", lambda error: seen.problems.append(f"uncaught: {error}"))
+    page.on("pageerror", on_error)
+    page.on("crash", lambda _: seen.story.append("the page has crashed"))
     page.on("request", on_request)
-    yield seen
-    context.close()
-    unexpected = [text for text in seen.problems if not any(allowed in text for allowed in seen.allowed)]
-    assert unexpected == []
+    page.on("requestfinished", lambda request: seen.story.append(f"has: {request.method} {request.url[:300]}"))
+    page.on("requestfailed", lambda request: seen.story.append(f"has not: {request.method} {request.url[:300]}"))
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +255,19 @@ def names(page: Page) -> list[str]:
     return page.locator(".card[data-frame] .card-name").all_inner_texts()
 
 
+def expect_names(page: Page, wanted: list[str]) -> None:
+    """Wait for the frames in this order.
+
+    Two files travel at a time, so cards appear in the order in which they arrive, and are put in that of their names
+    once all are there. Who takes hold of the first card before takes hold of another one, now and then.
+    """
+    expect(page.locator(".card[data-frame] .card-name")).to_have_text(wanted)
+
+
+def card_of(page: Page, name: str) -> Locator:
+    return page.locator(".card[data-frame]").filter(has_text=name)
+
+
 def open_job(page: Page, studio: Studio, identity: str) -> Locator:
     """Open the result of a job; returns the canvas once all its tiles are drawn."""
     page.goto(f"{studio.address}/#/stack/{identity}")
@@ -231,7 +278,7 @@ def open_job(page: Page, studio: Studio, identity: str) -> Locator:
 
 def settle(page: Page) -> None:
     """Wait until the canvas shows what was asked for, with all its tiles."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    settle_cards(page)
     expect(page.locator("#canvas")).to_have_attribute("data-complete", "true")
 
 
@@ -292,7 +339,7 @@ def test_eight_frames_are_dropped_fused_retouched_and_saved(watched, studio, fra
     drop(page, frame_paths)
     expect(page.locator(".card[data-frame]")).to_have_count(COUNT)
     expect(page.locator("#frame-count")).to_have_text("8 frames")
-    assert names(page) == [path.name for path in frame_paths]
+    expect_names(page, [path.name for path in frame_paths])
 
     card = page.locator(".card")
     half = card.nth(1).bounding_box()
@@ -446,7 +493,9 @@ def test_wrong_files_are_named_with_a_cure_and_the_others_are_kept(watched, stud
     expect(page.locator(".card.problem").filter(has_text="small.tif").locator(".card-problem")).to_contain_text("90")
     expect(page.locator(".card.problem").filter(has_text="torn.tif").locator(".card-problem")).not_to_be_empty()
     expect(page.locator(".sending")).to_have_count(0)
-    assert [name for name in names(page) if name.startswith("shot_")] == ["shot_1.tif", "shot_2.tif"]
+    expect(page.locator(".card[data-frame] .card-name").filter(has_text="shot_")).to_have_text(
+        ["shot_1.tif", "shot_2.tif"]
+    )
 
     failed.filter(has_text="notes.txt").get_by_role("button", name="Dismiss").click()
     expect(page.locator(".card").filter(has_text="notes.txt")).to_have_count(0)
@@ -472,7 +521,7 @@ def test_a_folder_gives_its_frames_in_natural_order_and_nothing_else(watched, st
     expect(page.locator(".card[data-frame]")).to_have_count(3)
     expect(page.locator(".sending")).to_have_count(0)
     expect(page.locator(".card-name").first).to_have_text("shot_1.tif")
-    assert names(page) == ["shot_1.tif", "shot_9.tif", "shot_10.tif"]
+    expect_names(page, ["shot_1.tif", "shot_9.tif", "shot_10.tif"])
     expect(page.locator("#stack-name")).to_have_text("beetle")
 
 
@@ -488,6 +537,7 @@ def test_everything_can_be_done_with_the_keyboard(watched, studio, frame_paths):
     chooser.value.set_files(frame_paths[:4])
     expect(page.locator(".card[data-frame]")).to_have_count(4)
     expect(page.locator(".sending")).to_have_count(0)
+    expect_names(page, [path.name for path in frame_paths[:4]])
 
     tab_to(page, ".card:nth-child(1) .card-picture")
     page.keyboard.press("Alt+ArrowRight")
@@ -938,35 +988,69 @@ def test_the_order_of_the_user_outlasts_that_of_the_uploads(watched, studio, fra
     assert names(page) == wanted
 
 
-def test_a_card_that_is_dragged_while_a_file_arrives_lands_where_it_is_dropped(watched, studio, frame_paths):
+@pytest.mark.parametrize("late", ["shot_1.tif", "shot_2.tif"])
+def test_a_card_that_is_dragged_while_a_file_arrives_lands_where_it_is_dropped(watched, studio, frame_paths, late):
     page = watched.page
-    held: list[Any] = []
-    page.route("**/frames?name=shot_3.tif", lambda route: held.append(route))
+    held: dict[str, Any] = {}
+    for name in (late, "shot_3.tif"):
+        page.route(f"**/frames?name={name}", lambda route: held.update({route.request.url.rpartition("=")[2]: route}))
     page.goto(studio.address)
-    drop(page, frame_paths[:3])
+    with page.expect_request("**/frames?name=shot_3.tif"), page.expect_request(f"**/frames?name={late}"):
+        drop(page, frame_paths[:3])
     card = page.locator(".card[data-frame]")
+    expect(card).to_have_count(1)  # what arrives first comes first, until all are there
+    held[late].continue_()
     expect(card).to_have_count(2)
     settle_cards(page)
-    first, second = card.nth(0).bounding_box(), card.nth(1).bounding_box()
+    first, second = (card_of(page, name).bounding_box() for name in ("shot_1.tif", "shot_2.tif"))
     page.mouse.move(first["x"] + first["width"] / 2, first["y"] + first["height"] / 3)
     page.mouse.down()
     page.mouse.move(second["x"] + second["width"] - 6, second["y"] + second["height"] / 3, steps=5)
     expect(page.locator(".card.dragged")).to_have_count(1)
     with page.expect_response(lambda answer: answer.request.method == "PUT"):  # the last file came, and all in order
-        held[0].continue_()
+        held["shot_3.tif"].continue_()
     settle_cards(page)
     expect(page.locator(".card.dragged")).to_have_count(1)
     page.mouse.move(second["x"] + second["width"] - 8, second["y"] + second["height"] / 3)
     expect(page.locator(".card.drop-after")).to_have_count(1)
     page.mouse.up()
-    expect(page.locator(".card-name").first).to_have_text("shot_2.tif")
-    expect(card).to_have_count(3)
-    assert names(page) == ["shot_2.tif", "shot_1.tif", "shot_3.tif"]
+    expect_names(page, ["shot_2.tif", "shot_1.tif", "shot_3.tif"])
+
+
+def test_a_fusion_waits_until_the_frames_are_in_their_order(watched, studio, frame_paths):
+    page = watched.page
+    held: dict[str, Any] = {}
+    page.route("**/frames?name=shot_1.tif", lambda route: held.update({"upload": route}))
+    page.route("**/frames", lambda route: held.update({"order": route}))
+    page.goto(studio.address)
+    with page.expect_request("**/frames?name=shot_1.tif"):
+        drop(page, frame_paths[:2])
+    expect_names(page, ["shot_2.tif"])
+    with page.expect_request(lambda request: request.method == "PUT"):
+        held["upload"].continue_()
+    expect_names(page, ["shot_2.tif", "shot_1.tif"])
+    page.locator("#option-align").uncheck()
+    page.locator("#method").select_option("average")
+    page.locator("#start").click()
+    settle_cards(page)
+    held["order"].continue_()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done", timeout=120 * SECONDS)
+    identity = page.url.rsplit("/", 1)[1]
+    assert studio.job(identity)["result"]["frames"] == ["shot_1.tif", "shot_2.tif"]
 
 
 def settle_cards(page: Page) -> None:
-    """Wait until what was asked for is drawn."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    """Wait until what was asked for is drawn.
+
+    What runs in a page has no time limit in the driver, and a browser that draws nothing (its process for graphics has
+    died or hangs) never calls back; so the page itself must give up.
+    """
+    page.evaluate(
+        """() => new Promise((done, fail) => {
+          requestAnimationFrame(() => requestAnimationFrame(done));
+          setTimeout(() => fail(new Error("the browser has drawn nothing for two minutes")), 120_000);
+        })"""
+    )
 
 
 def test_an_error_goes_when_the_next_try_begins(watched, studio, frame_paths):

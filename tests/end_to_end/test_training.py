@@ -17,13 +17,14 @@ from PIL import Image
 
 from allfocus.errors import InputError, OutputError, TrainingError
 from allfocus.network.checkpoint import build_network, load_network, read_tensors
+from allfocus.training import loop as training
 from allfocus.training import stepping
-from allfocus.training import train as training
+from allfocus.training.loop import train
 from allfocus.training.photos import load_photos
 from allfocus.training.recipe import Recipe, learning_rate, read_recipe
+from allfocus.training.run_files import STATE_FILE, WEIGHTS_FILE
 from allfocus.training.samples import Batch
 from allfocus.training.stepping import Stepper
-from allfocus.training.train import STATE_FILE, WEIGHTS_FILE, train
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {
@@ -236,7 +237,7 @@ from pathlib import Path
 import torch
 from allfocus.network import checkpoint
 from allfocus.training.recipe import read_recipe
-from allfocus.training.train import train
+from allfocus.training.loop import train
 
 torch.set_num_threads(1)
 photos, run, recipe, moment = sys.argv[1:5]
@@ -328,6 +329,11 @@ def test_an_existing_run_is_refused_without_resume_and_left_alone(photos, finish
     assert (run / STATE_FILE).read_bytes() == before
 
 
+def test_an_existing_run_is_refused_before_any_photo_is_read(finished, tmp_path):
+    with pytest.raises(InputError, match="holds a run already"):
+        train(tmp_path / "no photos", finished["ips-paper"], recipe=small_recipe(), device="cpu")
+
+
 def test_resuming_nothing_names_the_missing_file(photos, tmp_path):
     with pytest.raises(InputError, match=STATE_FILE):
         train(photos, tmp_path / "run", recipe=small_recipe(), device="cpu", resume=True)
@@ -344,6 +350,14 @@ def test_a_file_in_place_of_the_run_folder_is_named(photos, tmp_path):
     with pytest.raises(OutputError, match="run: cannot be made the folder of a run"):
         train(photos, tmp_path / "run", recipe=small_recipe(), device="cpu")
     assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["auto", None])
+def test_without_a_gpu_training_chooses_the_processor(photos, tmp_path, device):
+    recipe = small_recipe("ips-paper", "optimizer.iterations=1", "log.validate_every=0")
+    weights = train(photos, tmp_path / "run", recipe=recipe, device=device)
+    assert load_network(weights)[1]["provenance"]["device"] == "cpu"
 
 
 def test_unknown_devices_are_refused(photos, tmp_path):
@@ -416,7 +430,7 @@ import os, sys
 from pathlib import Path
 import torch
 from allfocus.network.checkpoint import save_tensors
-from allfocus.training import train as training
+from allfocus.training import loop as training
 from allfocus.training.recipe import read_recipe
 
 torch.set_num_threads(1)

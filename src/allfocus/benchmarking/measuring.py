@@ -24,7 +24,7 @@ FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Measurement:
+class ModeMeasurement:
     """One run of one mode on one stack."""
 
     set: str
@@ -63,7 +63,7 @@ class BenchmarkResult:
     """Modes of peers that could not be run, with the reason."""
     origin: dict[str, Any]
     """Commit, versions, machine, the versions of the peers, and when."""
-    measurements: list[Measurement] = field(default_factory=list)
+    measurements: list[ModeMeasurement] = field(default_factory=list)
     """In the order in which they were made."""
     finished: bool = False
     """False when the run was interrupted."""
@@ -89,7 +89,9 @@ def read_benchmark(path: Path) -> BenchmarkResult:
         if content.pop("format_version") != FORMAT_VERSION:
             raise InputError(f"{path}: was written by another version of allfocus benchmark; run it again")
         recipes = [StackRecipe(**entry | {"size": tuple(entry["size"])}) for entry in content.pop("recipes")]
-        measurements = [Measurement(**entry | {"quality": _quality(entry)}) for entry in content.pop("measurements")]
+        measurements = [
+            ModeMeasurement(**entry | {"quality": _quality(entry)}) for entry in content.pop("measurements")
+        ]
         return BenchmarkResult(recipes=recipes, measurements=measurements, **content)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path}: is no result of allfocus benchmark ({error})") from error
@@ -161,13 +163,13 @@ def _turns(modes: Sequence[Mode], repeats: int) -> list[tuple[int, Mode]]:
     ]
 
 
-def measure_mode(mode: Mode, stack: RenderedStack, *, repeat: int = 0, score: bool = True) -> Measurement:
+def measure_mode(mode: Mode, stack: RenderedStack, *, repeat: int = 0, score: bool = True) -> ModeMeasurement:
     """Return the cost of one run, and with ``score`` how good its picture is; a failure is told, not raised."""
     with tempfile.TemporaryDirectory(prefix="allfocus-benchmark-") as place:
         work = Path(place) / "work"
         work.mkdir()
         fused = Path(place) / "fused.tif"
-        start = Measurement(stack.recipe.name, mode.name, mode.peer, repeat)
+        start = ModeMeasurement(stack.recipe.name, mode.name, mode.peer, repeat)
         try:
             cost = measure_commands(mode.commands(stack, fused, work), folder=work)
             quality = score_result(fused, stack) if score else None

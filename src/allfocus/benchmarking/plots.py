@@ -34,8 +34,8 @@ def quality_over_cost(rows: Sequence[ModeSummary], titles: Mapping[str, str]) ->
     """Return a picture with one panel for each stack: PSNR over CPU seconds, every mode a numbered dot with a legend.
 
     Args:
-        rows: What :func:`allfocus.benchmarking.summary.summarise` returned; modes without numbers, and results that
-            equal the truth, have no dot.
+        rows: What :func:`allfocus.benchmarking.summary.summarise_modes` returned; modes without numbers, and results
+            that equal the truth, have no dot.
         titles: Name of a stack -> what stands above its panel.
     """
     panels = []

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from allfocus.benchmarking.measuring import BenchmarkResult, Measurement
+from allfocus.benchmarking.measuring import BenchmarkResult, ModeMeasurement
 from allfocus.benchmarking.quality import Quality
 
 
@@ -35,7 +35,7 @@ class ModeSummary:
     """Why numbers are missing."""
 
 
-def summarise(result: BenchmarkResult) -> list[ModeSummary]:
+def summarise_modes(result: BenchmarkResult) -> list[ModeSummary]:
     """Return one row for each mode and stack, stacks and modes in the order in which they were run."""
     rows = []
     for recipe in result.recipes:
@@ -47,7 +47,7 @@ def summarise(result: BenchmarkResult) -> list[ModeSummary]:
     return rows
 
 
-def _summarise(runs: Sequence[Measurement], default: Sequence[Measurement]) -> ModeSummary:
+def _summarise(runs: Sequence[ModeMeasurement], default: Sequence[ModeMeasurement]) -> ModeSummary:
     first = runs[0]
     errors = [entry.error for entry in runs if entry.error]
     # Nothing is averaged over the survivors: a mode that failed once has no numbers.

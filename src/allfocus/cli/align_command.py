@@ -18,7 +18,7 @@ MODELS = ("auto", "translation", "similarity", "affine", "homography")
 )
 @click.option("--reference", type=int, help="The frame that stays as it is, counted from 1; the middle by default.")
 @click.option("--no-brightness", is_flag=True, help="Leave brightness and white balance as they are.")
-@click.option("--keep-size", is_flag=True, help="Do not cut the frames to the area they have in common.")
+@click.option("--keep-size", is_flag=True, help="Keep the size of the reference frame; do not crop to the common area.")
 @click.option(
     "--skip-bad", is_flag=True, help="Leave out frames that are damaged or do not belong, instead of stopping."
 )

@@ -27,8 +27,11 @@ from allfocus.errors import InputError
 from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered, option_flags
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from allfocus.batch.manifest import StackRecord
     from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
+    from allfocus.batch.stacks import Stack
 
 PLANE_MAPS = ("depth", "confidence", "decision")
 """Maps that planes have too."""
@@ -80,7 +83,13 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     show_default=True,
     help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap.",
 )
-@click.option("--gap", type=float, default=10.0, show_default=True, help="Seconds that begin a new stack (--by time).")
+@click.option(
+    "--gap",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Seconds between two frames that begin a new stack (--by time).",
+)
 @click.option("--size", type=click.IntRange(min=2), help="Frames in each stack, counted off (--by number).")
 @click.option(
     "--manifest",
@@ -90,7 +99,9 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option("--dry-run", is_flag=True, help="Only show the stacks that were found.")
 @click.option("--scheduler", help="Address or scheduler file of a running Dask scheduler, like tcp://host:8786.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default: what it can hold.")
-@click.option("--memory", "memory_limit", callback=parse_memory, help="For each process on this machine, like 3GB.")
+@click.option(
+    "--memory", "memory_limit", callback=parse_memory, help="Memory of each process on this machine, like 3GB."
+)
 @click.option(
     "--patience", type=float, default=120.0, show_default=True, help="Seconds to wait for a scheduler that is gone."
 )
@@ -100,12 +111,17 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option("--stop-after", type=float, help="Seconds without anything to do that end --watch; default: never.")
 @click.option(
-    "--format", "ending", type=click.Choice(["png", "tif", "jpg", "webp", "ome.tif"]), help="Else as the frames."
+    "--format",
+    "ending",
+    type=click.Choice(["png", "tif", "jpg", "webp", "ome.tif"]),
+    help="Format of the results; by default as the frames.",
 )
 @fusion_options(BATCH)
 @map_options
-@click.option("--fill-missing", is_flag=True, help="Take chunks that an OME-Zarr lacks as empty, not as lost.")
-@click.option("--channel", type=click.IntRange(min=0), help="The only one to take of planes, from 0; see --channels.")
+@click.option("--fill-missing", is_flag=True, help="Treat missing chunks of an OME-Zarr as empty, not as an error.")
+@click.option(
+    "--channel", type=click.IntRange(min=0), help="Only this channel of planes, counted from 0; see --channels."
+)
 @overwrite_option
 @json_option
 def batch(
@@ -228,7 +244,7 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
     )
 
 
-def _print_stacks(stacks: list[Any], folder: Path, *, as_json: bool) -> None:
+def _print_stacks(stacks: "list[Stack]", folder: Path, *, as_json: bool) -> None:
     if as_json:
         listed = [{"stack": each.name, "frames": each.frames, "problem": each.problem} for each in stacks]
         print_json({"folder": folder, "stacks": listed})
@@ -298,7 +314,7 @@ def _line_printer(*, quiet: bool) -> "BatchListener":
     return update
 
 
-def _table(state: "BatchProgress", latest: "list[StackRecord]") -> Any:
+def _table(state: "BatchProgress", latest: "list[StackRecord]") -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text

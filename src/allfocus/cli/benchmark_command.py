@@ -125,10 +125,10 @@ def _report(result: "BenchmarkResult", output: Path, *, as_json: bool) -> None:
     import dataclasses
 
     from allfocus.benchmarking.plots import quality_over_cost
-    from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise, table_row, text_table
+    from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise_modes, table_row, text_table
     from allfocus.images.writing import replace_file
 
-    rows = summarise(result)
+    rows = summarise_modes(result)
     plot = quality_over_cost(rows, {recipe.name: recipe.summary for recipe in result.recipes})
     replace_file(output / "benchmark.svg", plot.encode(), overwrite=True)
     if as_json:

@@ -58,7 +58,7 @@ class DemoScores:
 @overwrite_option
 @json_option
 def demo(output: Path, scene_name: str, method: str, device: str, overwrite: bool, as_json: bool) -> None:
-    """Render a stack, fuse it, and print how much nearer to the truth the result is than any single frame."""
+    """Render a stack, fuse it, and print PSNR and SSIM against the ground truth, beside the best single frame."""
     import allfocus
     from allfocus.images.writing import check_output
     from allfocus.scenes.writing import write_scene
@@ -126,6 +126,8 @@ def before_and_after(frame: "Pixels", fused: "Pixels", truth: "Pixels") -> "Pixe
     from PIL import ImageDraw
     from PIL.Image import Resampling
 
+    from allfocus.images.conversion import from_integers, to_integers
+
     height, width = frame.shape[:2]
     side_y, side_x = height // 4, width // 4
     top, left = _largest_gain(((frame - truth) ** 2).mean(2) - ((fused - truth) ** 2).mean(2), side_y, side_x)
@@ -134,14 +136,14 @@ def before_and_after(frame: "Pixels", fused: "Pixels", truth: "Pixels") -> "Pixe
     draw = ImageDraw.Draw(canvas)
     for column, (title, pixels) in enumerate((("one frame of the stack", frame), ("fused by allfocus", fused))):
         x = margin + column * (width + margin)
-        whole = PillowImage.fromarray(np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8))
+        whole = PillowImage.fromarray(to_integers(pixels, 8))
         part = whole.crop((left, top, left + side_x, top + side_y)).resize((width, height), Resampling.NEAREST)
         ImageDraw.Draw(whole).rectangle((left, top, left + side_x - 1, top + side_y - 1), outline="red")
         draw.text((x, 6), title, fill="black")
         canvas.paste(whole, (x, caption))
         draw.text((x, caption + height + 6), "the red part, four times larger", fill="black")
         canvas.paste(part, (x, 2 * caption + height))
-    return np.asarray(canvas).astype(np.float32) / np.float32(255)
+    return from_integers(np.asarray(canvas))
 
 
 def _largest_gain(gain: "Pixels", side_y: int, side_x: int) -> tuple[int, int]:

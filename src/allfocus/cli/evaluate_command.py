@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many pictures of each set.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes at a time; default: one for each processor.")
-@click.option("--scheduler", help="Fill the cells on a running Dask scheduler, like tcp://host:8786, or its file.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap intervals.")
+@click.option("--scheduler", help="Run on a Dask scheduler: its address, like tcp://host:8786, or its file.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the bootstrap intervals.")
 @click.option("--resume/--no-resume", default=True, show_default=True, help="Reuse what an earlier run left there.")
 @device_option
 @click.option(

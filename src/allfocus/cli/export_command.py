@@ -15,10 +15,8 @@ from allfocus.cli.printing import echo, json_option, overwrite_option, print_jso
 def export(run: Path, output: Path, overwrite: bool, as_json: bool) -> None:
     """Export the weights of RUN (a folder of allfocus train, or a .safetensors file) and prove that they agree."""
     import allfocus
-    from allfocus.images.writing import check_output
 
-    check_output(output, overwrite=overwrite, picture=False)
-    report = allfocus.export_onnx(weights_of_run(run), output)
+    report = allfocus.export_onnx(weights_of_run(run), output, overwrite=overwrite)
     if as_json:
         content = {"output": output, "largest_difference": report.largest_difference, "opset": report.opset}
         print_json({**content, "parameters": report.parameters})

@@ -5,7 +5,6 @@ Exit codes: 0 done; 2 wrong usage or bad input; 1 anything else; 130 interrupted
 
 import logging
 import os
-import sys
 import traceback
 from collections.abc import Sequence
 
@@ -44,11 +43,6 @@ for command in (
     *(score, evaluate, benchmark, train, export, serve),
 ):
     allfocus.add_command(command)
-
-
-def main() -> None:
-    """Run the command with the arguments of this process and leave with its exit code."""
-    sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:

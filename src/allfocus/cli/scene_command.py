@@ -26,7 +26,7 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str) -
 @click.option("--shake", type=float, default=0.0, help="Largest shift of a frame in pixels.")
 @click.option("--noise", type=float, default=0.0, help="Standard deviation at mid-grey; 0..1 is black to white.")
 @click.option("--exposure", type=float, default=0.0, help="Largest difference of brightness in stops.")
-@click.option("--bit-depth", type=click.Choice(["8", "16"]), default="8", show_default=True, help="Of the pictures.")
+@click.option("--bit-depth", type=click.Choice(["8", "16"]), default="8", show_default=True, help="Bits per channel.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @overwrite_option
 @json_option

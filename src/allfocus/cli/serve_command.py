@@ -1,13 +1,16 @@
 """``allfocus serve``: the studio in a browser, and the same over HTTP."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from allfocus.cli.printing import device_option, echo
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from allfocus.web.settings import ServerSettings
 
 
 @click.command(short_help="Open the studio in a browser.")
@@ -33,10 +36,14 @@ from allfocus.errors import MissingDependencyError
 @click.option("--max-waiting", type=click.IntRange(min=0), default=8, show_default=True, help="Stacks that may wait.")
 @click.option("--max-jobs", type=click.IntRange(min=1), default=200, show_default=True, help="Jobs kept at a time.")
 @click.option("--max-frames", type=click.IntRange(min=1), default=1000, show_default=True, help="Frames of one job.")
-@click.option("--max-upload", default="1G", show_default=True, help="Largest file that is taken.")
-@click.option("--max-pixels", type=click.IntRange(min=1), help="Largest frame that is taken.")
-@click.option("--max-disk", default="50G", show_default=True, help="Room of all jobs together.")
-@click.option("--max-cache", default="10G", show_default=True, help="Of it, room for pictures that can be made again.")
+@click.option("--max-upload", default="1G", show_default=True, help="Largest upload.")
+@click.option(
+    "--max-pixels", type=click.IntRange(min=1), help="Refuse frames with more pixels than this; default: 200 million."
+)
+@click.option("--max-disk", default="50G", show_default=True, help="Disk space of all jobs together.")
+@click.option(
+    "--max-cache", default="10G", show_default=True, help="Of that, for cached pictures, which can be made again."
+)
 @click.option(
     "--lifetime", type=float, default=168, show_default=True, help="Hours after which an unchanged job is deleted."
 )
@@ -67,7 +74,7 @@ def serve(no_browser: bool, **options: Any) -> None:
     run_server(settings, ready=ready)
 
 
-def _read_settings(options: dict[str, Any]) -> Any:
+def _read_settings(options: dict[str, Any]) -> "ServerSettings":
     from allfocus.images.reading import MAX_PIXELS
     from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token
 

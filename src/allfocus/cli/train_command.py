@@ -1,5 +1,6 @@
 """``allfocus train``: photos -> a trained network."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ import click
 from allfocus.cli.printing import device_option, echo
 
 if TYPE_CHECKING:
-    from allfocus.training.train import TrainingProgress
+    from allfocus.training.loop import TrainingProgress
 
 
 @click.command(short_help="Train a network on ordinary photos.")
@@ -33,14 +34,22 @@ def train(
 ) -> None:
     """Train a network on the folder PHOTOS of ordinary, sharp photos."""
     import allfocus
+    from allfocus.errors import InputError
+    from allfocus.files.run_folder import check_run_folder
 
+    if stop_after is not None and not 0 <= stop_after < math.inf:
+        raise InputError(f"stop_after = {stop_after}: give seconds, 0 or more", code="bad-option")
+    # Reading the photos takes minutes, and what is wrong with the rest is known at once.
+    chosen = allfocus.read_recipe(recipe, overrides)
+    if os.environ.get("RANK", "0") == "0":  # others would see what this one has begun
+        check_run_folder(run, resume=resume)
     weights = allfocus.train(
         photos,
         run,
-        recipe=allfocus.read_recipe(recipe, overrides),
+        recipe=chosen,
         resume=resume,
         progress=show_training,
-        device=None if device == "auto" else device,
+        device=device,
         stop_after_seconds=stop_after,
         start=start,
     )

@@ -125,7 +125,7 @@ def find_numbered(root: Path) -> list[Sample]:
     return []
 
 
-def find_stacks(root: Path) -> list[Sample]:
+def find_stack_folders(root: Path) -> list[Sample]:
     """Return one sample for each folder directly below ``root`` that holds pictures, or one for ``root`` itself.
 
     A file named like ``reference.png`` or ``ground_truth.png`` in a stack is the true picture, not a frame.

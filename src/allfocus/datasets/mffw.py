@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-from allfocus.datasets.layouts import find_lettered, find_parallel, find_stacks, folders_below
+from allfocus.datasets.layouts import find_lettered, find_parallel, find_stack_folders, folders_below
 from allfocus.datasets.samples import Dataset, Sample
 
 
 def find_mffw(root: Path) -> list[Sample]:
     """Return the pairs below a folder."""
-    return find_lettered(folders_below(root), _name) or find_parallel(root) or find_stacks(root)
+    return find_lettered(folders_below(root), _name) or find_parallel(root) or find_stack_folders(root)
 
 
 def _name(stem: str) -> str | None:

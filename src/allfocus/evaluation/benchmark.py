@@ -95,7 +95,8 @@ def evaluate(
         workers: Processes at a time; by default one for each processor.
         resume: Reuse what an earlier run left in ``output``.
         seed: Of the bootstrap. The fusion itself has no chance in it.
-        device: "cpu", "cuda" or "auto", for the learned methods.
+        device: "cpu", "cuda" or "auto", for the learned methods. By default "cpu", so that scores are the same on every
+            machine.
         report: Also make ``report.html``.
         run: What fills the cells, in place of processes on this machine; see ``allfocus.batch.cells.run_on_cluster``.
         progress: Called after each cell; see ``StepProgress``.

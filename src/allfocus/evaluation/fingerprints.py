@@ -10,7 +10,6 @@ import importlib.resources
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 from allfocus.fusion.methods import find_method, weights_files
 
@@ -21,7 +20,7 @@ def file_fingerprint(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def combined_fingerprint(*parts: Any) -> str:
+def combined_fingerprint(*parts: object) -> str:
     """One fingerprint of several plain values.
 
     Example:

@@ -16,7 +16,7 @@ from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
 LARGEST_FULL_SCALE = 1_200_000
 """Pictures with more pixels are decided at half scale, at a quarter of the cost. Blur is measured in pixels by the
-network but not by a lens: on rendered scenes half scale is better from about a megapixel on (docs/performance.md)."""
+network but not by a lens: on rendered scenes half scale is better from about a megapixel on (docs/history.md)."""
 
 
 def decision_scale(height: int, width: int) -> int:

@@ -1,6 +1,6 @@
 """What every method of fusion returns, whichever it is and wherever it comes from."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class FusedMaps(NamedTuple):
     """(H, W), how opaque the haze was that was removed; None for methods that remove none."""
 
 
-def as_maps(value: Any) -> FusedMaps:
+def as_maps(value: object) -> FusedMaps:
     """The maps that a method gave: those above, the same values in a tuple, or a picture alone.
 
     Example:

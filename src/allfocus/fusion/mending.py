@@ -2,7 +2,9 @@
 
 What the measure of lost detail finds is evidence that the network did not weigh as it should have: in a place where
 the fused picture has less than a third of what one frame shows, that frame is blended in, softly, and the picture is
-measured again. A place that is no better for it, or in which something else is lost then, stays as it was.
+measured again. Of several frames that show the detail it is the one that fits best into what is around the place: things
+move a little from frame to frame, and a leg must go on where it ends. A place that is no better for it, or in which
+something else is lost then, stays as it was; so does one into which no frame fits.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,10 @@ BORDER = 1
 """Cells by which a place is widened, so that the whole of a thing is taken."""
 FEATHER = 1.0
 """Cells over which it fades out: the deviation of a Gaussian."""
+LARGEST_MISFIT = 0.5
+"""What may differ along the rim of a place, as a share of what there is to see in it."""
+SHOWN = 0.6
+"""Share of the detail of the frame that shows most in a place that another must show to be taken for it."""
 LARGEST_SHARE = 0.02
 """Part of the picture up to which places are mended. Where more is lost the stack is of another kind (transparent
 things, frames that are not registered), and a warning is better than a patchwork."""
@@ -97,21 +103,14 @@ def _take(
     height, width = image.shape[:2]
     taken = 0
     for place in places:
-        shown = lost.frames[place]
-        frame = int(np.bincount(shown[shown >= 0]).argmax())
         wide = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 1,) * 2, np.uint8)) > 0
         area, weight = _feathered(wide, lost.cell, (height, width))
-        mask = source.read_valid(frame, area)
-        if mask is not None and not mask[weight > 0].all():
+        found = _best_frame(source, area, image[area], weight, lost.cell)
+        if found is None:
             continue
+        frame, pixels = found
         if hard:
-            weight = (weight >= 0.5).astype(np.float32)
-        pixels = source.read(frame, area)
-        if not hard:
-            fitted = pixels + _surrounding_difference(image[area] - pixels, weight)
-            # No value leaves the range of what is there.
-            low, high = min(image[area].min(), pixels.min()), max(image[area].max(), pixels.max())
-            pixels = np.clip(fitted, low, high)
+            weight, pixels = (weight >= 0.5).astype(np.float32), source.read(frame, area)
         own = weight if image.ndim == 2 else weight[..., None]
         # What is taken wholly is copied, to the bit.
         image[area] = np.where(own < 1, image[area] + own * (pixels - image[area]), pixels)
@@ -120,6 +119,34 @@ def _take(
         depth[area] += weight * (np.float32(frame / max(1, len(source) - 1)) - depth[area])
         taken += 1
     return fused._replace(image=image, decision=decision, depth=depth, places=taken)
+
+
+def _best_frame(
+    source: FrameSource, area: Area, image: NDArray[np.float32], weight: NDArray[np.float32], cell: int
+) -> tuple[int, NDArray[np.float32]] | None:
+    """Returns the frame that shows the detail of a place and fits best into it, with its pixels; None if none fits."""
+    rim, inside = (weight > 0) & (weight < 1), weight >= 1
+    candidates = []
+    for index in range(len(source)):
+        mask = source.read_valid(index, area)
+        if mask is None or mask[weight > 0].all():
+            pixels = source.read(index, area)
+            detail = pixels - cv2.GaussianBlur(pixels, (0, 0), float(2 * cell))
+            candidates.append((float(np.square(detail[inside]).mean()) ** 0.5, index))
+    most = max((shown for shown, _ in candidates), default=0.0)
+    best: tuple[float, int, NDArray[np.float32]] | None = None
+    for _, index in (entry for entry in candidates if entry[0] >= SHOWN * most):
+        pixels = source.read(index, area)
+        fitted = pixels + _surrounding_difference(image - pixels, weight)
+        # No value leaves the range of what is there.
+        fitted = np.clip(fitted, min(image.min(), pixels.min()), max(image.max(), pixels.max()))
+        misfit = 0.0
+        if rim.any():
+            seen = np.quantile(np.abs(fitted[inside] - np.median(fitted[rim], axis=0)), 0.95)
+            misfit = float(np.quantile(np.abs(fitted[rim] - image[rim]), 0.95) / max(float(seen), 1e-6))
+        if misfit <= LARGEST_MISFIT and (best is None or misfit < best[0]):
+            best = misfit, index, fitted
+    return None if best is None else best[1:]
 
 
 def _surrounding_difference(difference: NDArray[np.float32], weight: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -504,7 +504,7 @@ def fuse(
     masks = _masks(frames, valid, pictures)
     if masks is not None and not isinstance(pictures, FrameSpool):
         pictures = fill_invalid(pictures, masks)
-    offered: dict[str, tuple[bool, Any]] = {
+    offered: dict[str, tuple[bool, object]] = {
         "device": (abilities.devices, device),
         "prefer": (abilities.prefers, prefer),
         "curve": (abilities.linear_light, curve),

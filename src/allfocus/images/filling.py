@@ -1,7 +1,5 @@
 """Values where there are none: filled in from the nearest that are known."""
 
-from typing import Any
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +21,14 @@ def fill_from_surroundings(values: NDArray[np.float32], weight: NDArray[np.float
         >>> bool(np.allclose(fill_from_surroundings(values, known), 0.5, atol=1e-3))
         True
     """
-    weights: list[Any] = [np.maximum(weight, np.float32(1e-6))]
-    weighted: list[Any] = [values * _beside(weights[0], values)]
+    weights = [np.maximum(weight, np.float32(1e-6))]
+    weighted = [values * _beside(weights[0], values)]
     while min(weights[-1].shape) >= 4:
-        weights.append(cv2.pyrDown(weights[-1]))
-        weighted.append(cv2.pyrDown(weighted[-1]))
+        weights.append(np.asarray(cv2.pyrDown(weights[-1]), np.float32))
+        weighted.append(np.asarray(cv2.pyrDown(weighted[-1]), np.float32))
     filled = weighted[-1] / _beside(weights[-1], values)
     for known, value in zip(weights[-2::-1], weighted[-2::-1], strict=True):
-        wider = cv2.pyrUp(filled, dstsize=(known.shape[1], known.shape[0]))
+        wider = np.asarray(cv2.pyrUp(filled, dstsize=(known.shape[1], known.shape[0])), np.float32)
         kept = _beside(np.minimum(known, 1), values)
         filled = kept * (value / _beside(known, values)) + (1 - kept) * wider
     return np.asarray(filled, np.float32)

@@ -116,7 +116,7 @@ def spool_depth(reader: StackReader, alignment: StackAlignment | None) -> int:
     return 16
 
 
-class PreparedFrames:
+class PlacedFrames:
     """The kept frames one by one, on one grid, and what was learnt of them on the way.
 
     Args:

@@ -91,7 +91,7 @@ class FuseOptions:
         title="Method",
     )  # fmt: skip
     align: bool = _option(
-        True, "Bring the frames onto one grid: even out shifts, turns and the change of size from focusing",
+        True, "Align the frames: correct shift, rotation and focus breathing",
         title="Align the frames", flags="--align/--no-align",
     )  # fmt: skip
     crop: bool = _option(

@@ -15,7 +15,7 @@ from allfocus.fusion.methods import fuse
 from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
 from allfocus.progress import StepProgress
-from allfocus.stack.frames import PreparedFrames, align_frames, find_readable, spool_depth, tell_movement
+from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import AnyPath, FuseOptions, FuseOutputs, Paths, gather
 from allfocus.stack.plan import Slab, plan_stack
@@ -96,7 +96,7 @@ def fuse_files(
         open_spool(spool_depth(reader, alignment)) as spool,
         StagedFiles(overwrite=outputs.overwrite, inputs=reader.files) as files,
     ):
-        frames = PreparedFrames(reader, kept, alignment, notes, area=area)
+        frames = PlacedFrames(reader, kept, alignment, notes, area=area)
         frames.fill(spool)
         curve = reader.blending_curve(kept[0], options.linear_light) if method.abilities.linear_light else None
         reader.release()

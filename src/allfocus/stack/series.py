@@ -25,7 +25,7 @@ from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
-from allfocus.stack.frames import PreparedFrames, align_frames, find_readable, spool_depth, tell_movement
+from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import StackFusion, covered_part, doubt_borders, merge_channels, smooth_of
@@ -103,7 +103,7 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
         spools = []
         for reader in readers:
             spool = opened.enter_context(open_spool(spool_depth(reader, alignment)))
-            PreparedFrames(reader, kept, alignment, notes, area=area).fill(spool)
+            PlacedFrames(reader, kept, alignment, notes, area=area).fill(spool)
             reader.release()
             spools.append(spool)
         notes.end_step("reading")

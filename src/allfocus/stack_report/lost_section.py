@@ -6,7 +6,7 @@ from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetai
 from allfocus.pages.html import build_table, escape
 from allfocus.pages.pictures import Window, data_address
 from allfocus.stack_report.contents import StackReport
-from allfocus.stack_report.pictures import Stack, read_window, reduce_frame
+from allfocus.stack_report.pictures import Stack, read_window, shrink_frame
 
 MAP_SIDE = 960
 """Pixels of the longer side of the map on the page."""
@@ -58,7 +58,7 @@ def _table(lost: LostDetail) -> str:
 
 
 def _map(report: StackReport, lost: LostDetail) -> str:
-    picture = paint_lost_detail(reduce_frame(report.image, MAP_SIDE), lost)
+    picture = paint_lost_detail(shrink_frame(report.image, MAP_SIDE), lost)
     height, width = picture.shape[:2]
     return (
         '<figure class="map"><button type="button" class="frame" data-label="Lost detail"><img alt="Lost detail map" '

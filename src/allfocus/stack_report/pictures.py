@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.fusion.depth import colour_depth
+from allfocus.images.conversion import from_integers
 from allfocus.images.spool import FrameSpool, SpooledFrame
 from allfocus.pages.pictures import Pixels, Window, in_colour
 
@@ -27,11 +28,11 @@ MIXTURE = 0.55
 """Grey for pixels that came from no single frame."""
 
 
-def reduce_frame(frame: Frame, largest_side: int) -> Pixels:
+def shrink_frame(frame: Frame, largest_side: int) -> Pixels:
     """The frame (H, W, 3) in colour with no side above a limit; the mean of the pixels that each new one stands for.
 
     Example:
-        >>> reduce_frame(np.zeros((300, 800), np.uint8), 200).shape
+        >>> shrink_frame(np.zeros((300, 800), np.uint8), 200).shape
         (75, 200, 3)
     """
     return _reduce(frame, None, largest_side)
@@ -77,9 +78,7 @@ def _bands(height: int, factor: int) -> Iterator[slice]:
 
 def _part(frame: Frame, rows: slice, columns: slice = slice(None)) -> Pixels:
     part = frame[rows, columns]
-    if part.dtype.kind == "u":
-        return part.astype(np.float32) / np.float32(np.iinfo(part.dtype).max)
-    return np.asarray(np.clip(part, 0, 1), np.float32)
+    return from_integers(part) if part.dtype.kind == "u" else np.asarray(np.clip(part, 0, 1), np.float32)
 
 
 def read_window(frame: Frame, window: Window) -> Pixels:

@@ -30,8 +30,8 @@ from allfocus.stack_report.pictures import (
     paint_decision,
     read_window,
     reduce_difference,
-    reduce_frame,
     share_of_frames,
+    shrink_frame,
 )
 from allfocus.version import __version__
 
@@ -105,9 +105,9 @@ def build_stack_report(
     side = 480 if len(frames) <= 16 else 320 if len(frames) <= 60 else 200
     thumbnails: list[str] = []
     differences: dict[int, NDArray[np.float32]] = {}
-    gain = choose_gain(reduce_frame(report.image, DIFFERENCE_SIDE))
+    gain = choose_gain(shrink_frame(report.image, DIFFERENCE_SIDE))
     for index in range(len(frames)):
-        thumbnails.append(data_address(reduce_frame(frames[index], side) * gain, quality=72))
+        thumbnails.append(data_address(shrink_frame(frames[index], side) * gain, quality=72))
         if index in shown:
             differences[index] = reduce_difference(report.image, frames[index], DIFFERENCE_SIDE) * gain
         if progress is not None:
@@ -172,7 +172,7 @@ def _left_out(report: StackReport) -> str:
 
 def _picture_section(report: StackReport, frames: Stack, windows: list[Window], gain: np.float32) -> str:
     height, width = report.image.shape[:2]
-    picture = reduce_frame(report.image, FUSED_SIDE) * gain
+    picture = shrink_frame(report.image, FUSED_SIDE) * gain
     figures = {
         f"{width * height / 1e6:.1f} megapixels": f"{width} x {height}",
         "frames fused": str(len(report.names)),
@@ -250,11 +250,11 @@ def _maps_section(report: StackReport, shares: NDArray[np.float64] | None) -> st
         picture = paint_decision(report.decision, count, MAP_SIDE)
         maps.append(("Decision", picture, "The colour is the frame that each pixel came from; grey is a mixture."))
     if report.depth is not None:
-        picture = colour_depth(reduce_frame(report.depth, MAP_SIDE)[..., 0])
+        picture = colour_depth(shrink_frame(report.depth, MAP_SIDE)[..., 0])
         caption = f"{escape(report.names[0])} {_ramp()} {escape(report.names[-1])}: where in the stack it is sharp."
         maps.append(("Depth", picture, caption))
     if report.confidence is not None:
-        picture = heat_picture(reduce_frame(report.confidence, MAP_SIDE)[..., 0], largest=1.0)
+        picture = heat_picture(shrink_frame(report.confidence, MAP_SIDE)[..., 0], largest=1.0)
         caption = 'a guess <span class="scale"></span> sure. Dark areas have too little texture to tell their depth.'
         maps.append(("Confidence of the depth", picture, caption))
     if not maps:

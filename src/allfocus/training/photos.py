@@ -1,6 +1,7 @@
 """Sharp photos for training: read once, kept as bytes on the device, crops drawn there in batches."""
 
 import csv
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,35 @@ def load_photos(
         names=names,
         skipped=skipped,
     )
+
+
+def load_banks(
+    folder: Path,
+    *,
+    smallest_side: int,
+    licence_classes: Sequence[str] = (),
+    held_out_every: int = 0,
+    validates: bool = True,
+    device: torch.device | str = "cpu",
+) -> tuple[PhotoBank, PhotoBank]:
+    """Returns the photos to train on and those held out; the same twice when none are held out or nobody asks for them.
+
+    Args:
+        folder: see :func:`load_photos`, as for what is not named here.
+        smallest_side: photos smaller than this are skipped.
+        licence_classes: keep only these.
+        held_out_every: one photo of so many is held out; 0 for none.
+        validates: whether those held out will be looked at.
+        device: where the photos are kept.
+    """
+    load = functools.partial(
+        load_photos, folder, smallest_side=smallest_side, licence_classes=licence_classes, device=device
+    )
+    if not held_out_every:
+        bank = load()
+        return bank, bank
+    bank = load(part=(held_out_every, held_out_every - 1, False))
+    return bank, load(part=(held_out_every, held_out_every - 1, True)) if validates else bank
 
 
 def _find_photos(folder: Path, licence_classes: Sequence[str], part: tuple[int, int, bool] | None) -> list[Path]:

@@ -1,4 +1,8 @@
-"""A training run described in TOML: what network, which photos, how shuffled, how long."""
+"""A training run described in TOML: what network, which photos, how shuffled, how long.
+
+Recipes travel between people as weights do, so every number has an end: what could only fail, hang or fill the memory
+in the middle of a run is refused before it begins.
+"""
 
 import dataclasses
 import difflib
@@ -12,10 +16,28 @@ from pathlib import Path
 from typing import Any, Literal
 
 from allfocus.errors import InputError
+from allfocus.files.opening import open_plain
+from allfocus.network.checkpoint import make_config
 from allfocus.network.paper_network import PaperNetworkConfig
 from allfocus.network.stack_network import SIZE_MULTIPLE, StackNetworkConfig
 from allfocus.training.blurring import LARGEST_KERNEL
+from allfocus.training.photos import LARGEST_SIDE
 from allfocus.training.samples import KERNELS, KINDS, ShuffleRecipe
+
+LARGEST_RECIPE = 20_000
+"""Bytes of a recipe; ours have a tenth of it, and a key of 30,000 parts takes half a minute to be understood."""
+LONGEST_CHAIN = 10
+"""Recipes of which each is the base of the next."""
+MOST_ITERATIONS = 10**9
+"""Of a run, and of all that is counted in iterations."""
+MOST_SAMPLES = 100_000
+"""Per iteration, or per validation."""
+MOST_PIXELS = 2**28
+"""Of all sources of an iteration: 3 GB, and much more with what is remembered for the gradients."""
+MOST_LEVELS, MOST_SOURCES = 8, 64
+"""Scales and sources of a sample."""
+_LARGEST_NUMBER = 2**63 - 1
+"""What a seed may be, and what JSON hands on unharmed."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +134,10 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         if not separator:
             raise InputError(
                 "write it as key=value, for example optimizer.iterations=1000",
-                where=f"the change {override}",
+                where=f"the change {_short(override)}",
                 code="bad-option",
             )
-        try:
-            parsed = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed = value
-        _insert(table, key.split("."), parsed, where=f"the change {override}")
+        _insert(table, key.split("."), _parse_value(value), where=f"the change {_short(override)}")
     recipe: Recipe = _build(Recipe, table, str(path), "")
     _check(recipe, str(path))
     return recipe
@@ -135,35 +153,83 @@ def learning_rate(recipe: Recipe, iteration: int) -> float:
 
 
 def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
-    """Returns the recipe that :func:`dataclasses.asdict` turned into `table`, as stored with a run."""
+    """Returns the recipe that :func:`dataclasses.asdict` turned into `table`, as stored with a run.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(table, dict):
+        raise InputError("stored recipe: is no table")
     recipe: Recipe = _build(Recipe, table, "stored recipe", "")
     return recipe
 
 
 def _read_table(path: Path, derived: tuple[Path, ...] = ()) -> dict[str, Any]:
     """Returns the table of a recipe on top of its base; `derived` are the recipes that led to it."""
-    try:
-        with path.open("rb") as source:
-            table = tomllib.load(source)
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the recipe ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid TOML ({error})") from error
+    table = _parse(path)
     base = table.pop("base", None)
     if base is None:
         return table
-    if not isinstance(base, str):
-        raise InputError(f'{path}: base = {base!r}; give the name of another recipe, for example "ips.toml"')
-    parent = (path.parent / base).resolve()
-    if parent in derived or parent == path.resolve():
-        raise InputError(f"{path}: base = {base!r} leads back to itself")
-    merged = _read_table(parent, (*derived, path.resolve()))
+    if not isinstance(base, str) or not _is_beside(base):
+        raise InputError(
+            f"{path}: base = {_short(repr(base))}; give the name of another recipe as seen from this one, "
+            'for example "ips.toml"'
+        )
+    try:
+        own, parent = path.resolve(), (path.parent / base).resolve()
+    except (OSError, RuntimeError) as error:  # links that lead back to themselves
+        raise InputError(f"{path}: base = {_short(repr(base))} cannot be followed") from error
+    if parent in derived or parent == own:
+        raise InputError(f"{path}: base = {_short(repr(base))} leads back to itself")
+    if len(derived) >= LONGEST_CHAIN:
+        raise InputError(f"{path}: is the base of {len(derived)} recipes, one on top of the other; that is too many")
+    merged = _read_table(path.parent / base, (*derived, own))
     for key, value in table.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] |= value
         else:
             merged[key] = value
     return merged
+
+
+def _is_beside(base: str) -> bool:
+    """Returns whether a base is the name of a recipe as seen from another one: no file of the system, nothing odd."""
+    return base.endswith(".toml") and len(base) <= 500 and not Path(base).is_absolute() and base.isprintable()
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    """Returns what a TOML file of a sensible length says."""
+    try:
+        with open_plain(path) as source:
+            data = source.read(LARGEST_RECIPE + 1)
+    except InputError as error:
+        raise InputError(f"{path}: cannot read the recipe ({error.message})", code=error.code) from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the recipe ({error.strerror})") from error
+    if len(data) > LARGEST_RECIPE:
+        raise InputError(f"{path}: has more than {LARGEST_RECIPE} bytes; no recipe needs so many")
+    try:
+        return tomllib.loads(data.decode())
+    except RecursionError as error:
+        raise InputError(f"{path}: not valid TOML for a recipe (it is nested too deeply)") from error
+    except ValueError as error:  # of tomllib, of text that is none, and of numbers with thousands of digits
+        raise InputError(f"{path}: not valid TOML ({_short(error)})") from error
+
+
+def _parse_value(text: str) -> Any:
+    """Returns a value of TOML, or the text itself where it is none."""
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    # A line break in it would begin another key, which would then be passed over.
+    return found["value"] if found.keys() == {"value"} and "\n" not in text else text
+
+
+def _short(text: object) -> str:
+    """What a recipe says, in a message: as one line, and not all of it when it is long."""
+    shown = " ".join(str(text).split())
+    return shown if len(shown) <= 200 else f"{shown[:200]} ..."
 
 
 def _insert(table: dict[str, Any], keys: list[str], value: Any, *, where: str) -> None:
@@ -178,8 +244,8 @@ def _build(kind: Any, table: dict[str, Any], where: str, section: str) -> Any:
     hints = typing.get_type_hints(kind)
     for key in table:
         if key not in hints:
-            nearest = difflib.get_close_matches(key, hints, n=1, cutoff=0.0)
-            raise InputError(f"{where}: unknown key {section}{key}; did you mean {section}{nearest[0]}?")
+            nearest = difflib.get_close_matches(key[:50], hints, n=1, cutoff=0.0)
+            raise InputError(f"{where}: unknown key {section}{_short(key)}; did you mean {section}{nearest[0]}?")
     values = {}
     for key, value in table.items():
         hint = hints[key]
@@ -194,18 +260,20 @@ def _build(kind: Any, table: dict[str, Any], where: str, section: str) -> Any:
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
     origin = typing.get_origin(hint)
+    if type(value) is int and abs(value) > _LARGEST_NUMBER:
+        raise InputError(f"{where} is a number of {value.bit_length()} bits; at most 63 can be used")
     if origin is Literal:
         if value not in typing.get_args(hint):
-            raise InputError(f"{where} = {value!r}; valid are {', '.join(map(str, typing.get_args(hint)))}")
+            raise InputError(f"{where} = {_short(repr(value))}; valid are {', '.join(map(str, typing.get_args(hint)))}")
         return value
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise InputError(f"{where} = {value!r}; expected a list")
+            raise InputError(f"{where} = {_short(repr(value))}; expected a list")
         return tuple(_convert(item, typing.get_args(hint)[0], where) for item in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(hint, types.UnionType) or not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise InputError(f"{where} = {value!r}; expected {getattr(hint, '__name__', hint)}")
+        raise InputError(f"{where} = {_short(repr(value))}; expected {getattr(hint, '__name__', hint)}")
     return value
 
 
@@ -213,29 +281,52 @@ def _check(recipe: Recipe, where: str) -> None:
     """Refuses combinations that could only fail later, in the middle of a run."""
     data, optimizer, log = recipe.data, recipe.optimizer, recipe.log
     config, stack = recipe.network_config, recipe.stack_network
+    levels = bool(data.levels) and 1 <= min(data.levels) <= max(data.levels) <= MOST_LEVELS
     # The coarsest level is a multiple of what the network asks for.
-    multiple = SIZE_MULTIPLE * 2 ** (max(data.levels, default=1) - 1)
+    multiple = SIZE_MULTIPLE * 2 ** (max(data.levels) - 1) if levels else 1
+    pixels = data.batch * data.crop**2 * min(recipe.shuffle.sources, default=2)
     divides = stack.heads >= 1 and stack.token_channels % stack.heads == 0
     rules = (
         ("data.crop", data.crop, data.crop >= 32 and data.crop % 16 == 0, "a multiple of 16, 32 or more"),
-        ("data.batch", data.batch, data.batch >= 1, "1 or more"),
-        ("data.levels", list(data.levels), data.levels and min(data.levels) >= 1, "numbers of 1 or more"),
+        ("data.crop", data.crop, data.crop <= LARGEST_SIDE, f"{LARGEST_SIDE} or less, as photos are reduced to that"),
+        ("data.batch", data.batch, 1 <= data.batch <= MOST_SAMPLES, f"from 1 to {MOST_SAMPLES}"),
+        ("data.batch", data.batch, pixels <= MOST_PIXELS, f"less with crops of {data.crop} pixels: {pixels} in all"),
+        ("data.levels", _short(list(data.levels)), levels, f"numbers from 1 to {MOST_LEVELS}"),
         ("data.crop", data.crop, data.crop % multiple == 0, f"a multiple of {multiple} for so many levels"),
         ("data.held_out_every", data.held_out_every, data.held_out_every >= 0, "0 or more"),
         ("data.held_out_every", data.held_out_every, data.held_out_every != 1, "2 or more, or 0 to hold none out"),
-        ("optimizer.iterations", optimizer.iterations, optimizer.iterations >= 1, "1 or more"),
+        (
+            "optimizer.iterations",
+            optimizer.iterations,
+            1 <= optimizer.iterations <= MOST_ITERATIONS,
+            f"from 1 to {MOST_ITERATIONS}",
+        ),
+        ("optimizer.constant_share", optimizer.constant_share, 0 <= optimizer.constant_share <= 1, "in 0..1"),
+        ("optimizer.warm_up", optimizer.warm_up, 0 <= optimizer.warm_up <= MOST_ITERATIONS, "0 or more, and a count"),
+        ("optimizer.gradient_clip", optimizer.gradient_clip, 0 <= optimizer.gradient_clip < math.inf, "0 or more"),
+        ("optimizer.label_share", optimizer.label_share, 0 <= optimizer.label_share < math.inf, "0 or more"),
         ("optimizer.learning_rate", optimizer.learning_rate, 0 < optimizer.learning_rate < math.inf, "above 0"),
         ("optimizer.average", optimizer.average, 0 <= optimizer.average < 1, "0 or more, and below 1"),
         ("log.report_every", log.report_every, log.report_every >= 1, "1 or more"),
         ("log.checkpoint_every", log.checkpoint_every, log.checkpoint_every >= 1, "1 or more"),
         ("log.validate_every", log.validate_every, log.validate_every >= 0, "0 or more"),
-        ("log.validation_samples", log.validation_samples, log.validation_samples >= 1, "1 or more"),
+        (
+            "log.validation_samples",
+            log.validation_samples,
+            1 <= log.validation_samples <= MOST_SAMPLES,
+            f"from 1 to {MOST_SAMPLES}",
+        ),
         ("mamba_blocks", config.mamba_blocks, config.mamba_blocks or config.res_blocks, "1 or more without ResBlocks"),
         ("stack_network.heads", stack.heads, divides, "a divisor of token_channels"),
     )
     for key, value, kept, wanted in rules:
         if not kept:
             raise InputError(f"{where}: {key} = {value}; it must be {wanted}")
+    try:
+        make_config(recipe.network, dataclasses.asdict(config))
+    except ValueError as error:
+        section = "stack_network" if recipe.network == "ips" else "paper_network"
+        raise InputError(f"{where}: {section}: {error}") from error
     _check_shuffle(recipe, where)
 
 
@@ -251,14 +342,20 @@ def _check_shuffle(recipe: Recipe, where: str) -> None:
         raise InputError(f"{where}: shuffle.swap_probability = {shuffle.swap_probability}; it must be in 0..1")
     known = (*KERNELS, "median")
     if not shuffle.filters or not set(shuffle.filters) <= set(known):
-        raise InputError(f"{where}: shuffle.filters = {list(shuffle.filters)}; valid are {', '.join(known)}")
+        raise InputError(f"{where}: shuffle.filters = {_short(list(shuffle.filters))}; valid are {', '.join(known)}")
     if "median" in shuffle.filters and (len(shuffle.filters) > 1 or shuffle.mask == "multi-scale"):
         raise InputError(f"{where}: the median filter can only be used alone, and not with mask = multi-scale")
     paired = recipe.network == "ips-paper" or shuffle.mask != "multi-scale"
     if paired and set(shuffle.sources) != {2}:
-        raise InputError(f"{where}: shuffle.sources = {list(shuffle.sources)}; ips-paper and pair masks take [2] only")
-    if min(shuffle.sources, default=0) < 2:
-        raise InputError(f"{where}: shuffle.sources = {list(shuffle.sources)}; give numbers of 2 or more")
+        raise InputError(
+            f"{where}: shuffle.sources = {_short(list(shuffle.sources))}; ips-paper and pair masks take [2] only"
+        )
+    if min(shuffle.sources, default=0) < 2 or max(shuffle.sources) > MOST_SOURCES:
+        found = _short(list(shuffle.sources))
+        raise InputError(f"{where}: shuffle.sources = {found}; give numbers from 2 to {MOST_SOURCES}")
     shares = [float(getattr(shuffle, kind)) for kind in KINDS]
-    if min(shares) < 0 or sum(shares) <= 0:
+    if not all(0 <= share < math.inf for share in shares) or not 0 < sum(shares) < math.inf:
         raise InputError(f"{where}: the shares shuffle.{', '.join(KINDS)} must be 0 or more, and not all 0")
+    for name in ("borders", "jpeg", "noise", "exposure"):
+        if not 0 <= getattr(shuffle, name) <= 1:
+            raise InputError(f"{where}: shuffle.{name} = {getattr(shuffle, name)}; it must be in 0..1")

@@ -160,7 +160,7 @@ class Stepper:
 
     def _capture(self, sources: int, levels: int, with_context: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):

@@ -93,7 +93,7 @@ class Fusions:
             require_method(options.method, **self._complete(options).demands(), listed=True)
             first = included[0]
             # The file of the result and its layer; the maps, at one or two bytes a pixel, fit into the third.
-            self._studio.require_room(3 * layer_bytes(first.width, first.height, first.channels, 16))
+            self._studio.room.require(3 * layer_bytes(first.width, first.height, first.channels, 16))
             # Its thread waits for the lock, so it sees the job as it is saved below.
             self._queue.submit(Work(job_id, options.method, process=self._new_process()))
             try:
@@ -116,7 +116,7 @@ class Fusions:
                 raise Refusal(409, f"the result was made with {method} already; choose another method")
             if any(item.method == method and item.state != FAILED for item in job.alternatives):
                 raise Refusal(409, f"{method} was tried already, or is being tried")
-            self._studio.require_room(0)
+            self._studio.room.require(0)
             self._queue.submit(Work(job_id, method, alternative=True, process=self._new_process()))
             job.alternatives = [item for item in job.alternatives if item.method != method]
             job.alternatives.append(Alternative(method, QUEUED))
@@ -160,7 +160,7 @@ class Fusions:
             frames = [frame for frame in job.frames if frame.included and frame.id not in unfit]
             options = job.options or FuseOptions()
         folder = self._studio.store.folder(job.id)
-        paths = [str(self._studio.frame_path(job, frame)) for frame in frames]
+        paths = [str(self._studio.store.frame_path(job, frame)) for frame in frames]
         values = {
             "paths": paths,
             "names": [frame.name for frame in frames],
@@ -168,7 +168,7 @@ class Fusions:
             "layers": str(folder / "layers" / run_name),
             "options": self._complete(options, frames).settings(),
         }
-        reply = self._run_task(job, work, "fuse_stack", values)
+        reply = self._run_task(job, work, "fuse_job", values)
         if reply is None:
             self._tidy(job)
             return
@@ -217,7 +217,9 @@ class Fusions:
             self._studio.store.save(job)
             run = job.run
             paths = [
-                str(self._studio.frame_path(job, frame)) for frame in map(job.frame, run.frames) if frame is not None
+                str(self._studio.store.frame_path(job, frame))
+                for frame in map(job.frame, run.frames)
+                if frame is not None
             ]
         target = self._studio.store.folder(job.id) / run.folder
         values = {

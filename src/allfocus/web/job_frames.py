@@ -49,7 +49,7 @@ def inspect(studio: Studio, path: Path, name: str, split_into: Path, *, most: in
         "path": str(path),
         "max_pixels": studio.settings.pixels,
         "max_pictures": most,
-        "max_bytes": studio.free_bytes(),
+        "max_bytes": studio.room.free(),
         "split_into": str(split_into),
     }
     try:
@@ -88,7 +88,7 @@ def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, 
         with studio.store.lock:
             job = require_frames(studio, job_id, len(found))
             if len(found) > 1:
-                studio.require_room(sum(size_of(file) for file in files))
+                studio.room.require(sum(size_of(file) for file in files))
             numbered = enumerate(zip(found, files, strict=True), start=1)
             frames = [_describe(name, page, len(found), file, item) for page, (item, file) in numbered]
             _add(studio, job, frames, files)
@@ -154,7 +154,7 @@ def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, An
 def _add(studio: Studio, job: Job, frames: list[Frame], files: list[Path]) -> None:
     """Move the files of new frames into the job, and note them there; if that fails, neither happens."""
     before = list(job.frames)
-    targets = [studio.frame_path(job, frame) for frame in frames]
+    targets = [studio.store.frame_path(job, frame) for frame in frames]
     try:
         for frame, file, target in zip(frames, files, targets, strict=True):
             if frame.path is None:
@@ -197,7 +197,7 @@ def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
         job.frames.remove(frame)
         studio.store.save(job)
         if frame.path is None:
-            studio.frame_path(job, frame).unlink(missing_ok=True)
+            studio.store.frame_path(job, frame).unlink(missing_ok=True)
         (studio.store.folder(job_id) / "thumbnails" / f"{frame_id}.jpg").unlink(missing_ok=True)
         return studio.show(job)
 
@@ -206,7 +206,7 @@ def add_sample(studio: Studio, scene: str) -> dict[str, Any]:
     """A new job with a rendered stack in it, to try things with."""
     if scene not in SCENES:
         raise Refusal(400, f"there is no such scene; there are {', '.join(SCENES)}")
-    studio.require_room(SAMPLE_BYTES)
+    studio.room.require(SAMPLE_BYTES)
     with splitting_folder(studio) as folder:
         try:
             files = studio.pictures.run("render_sample", {"scene": scene, "folder": str(folder)})
@@ -226,7 +226,7 @@ def thumbnail(studio: Studio, job_id: str, frame_id: str) -> Path:
         raise Refusal(404, "the job has no such frame")
     target = studio.store.folder(job_id) / "thumbnails" / f"{frame.id}.jpg"
     if not target.exists():
-        path = studio.frame_path(job, frame)
+        path = studio.store.frame_path(job, frame)
         values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
         try:
             studio.pictures.run("make_thumbnail", values)

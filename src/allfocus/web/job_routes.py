@@ -9,6 +9,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from allfocus.fusion.methods import list_methods
+from allfocus.images.listing import SUFFIXES
 from allfocus.scenes.catalogue import SCENES
 from allfocus.stack.options import FuseOptions
 from allfocus.version import __version__
@@ -40,8 +41,9 @@ def make_job_routes(studio: Studio) -> APIRouter:
             "local_folders": bool(settings.allow_folders),
             "jobs_waiting": settings.jobs_waiting,
             "waiting_now": studio.fusions.waiting,
-            "used_bytes": studio.used_bytes(),
+            "used_bytes": studio.room.used(),
             "samples": list(SCENES),
+            "endings": sorted(SUFFIXES),
         }
 
     @router.get("/methods")

@@ -180,7 +180,7 @@ def difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[n
     return np.asarray(np.minimum(apart.astype(np.uint16) * AMPLIFICATION, 255), np.uint8)
 
 
-def encode_jpeg(pixels: NDArray[np.uint8], *, icc_profile: bytes | None = None, quality: int = JPEG_QUALITY) -> bytes:
+def jpeg_bytes(pixels: NDArray[np.uint8], *, icc_profile: bytes | None = None, quality: int = JPEG_QUALITY) -> bytes:
     """A JPEG file of a tile, with its colour profile so that the browser shows the right colours."""
     from PIL import Image as PillowImage
 
@@ -189,7 +189,7 @@ def encode_jpeg(pixels: NDArray[np.uint8], *, icc_profile: bytes | None = None, 
     return file.getvalue()
 
 
-def encode_png(pixels: NDArray[np.uint8]) -> bytes:
+def png_bytes(pixels: NDArray[np.uint8]) -> bytes:
     """A PNG file of a tile, for layers whose colours mean something."""
     from PIL import Image as PillowImage
 

@@ -16,7 +16,7 @@ from allfocus.files.opening import open_plain, parse_json
 from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
 from allfocus.stack.options import FuseOptions
-from allfocus.web.job_records import ACTIVE, DONE, FAILED, QUEUED, RUNNING, Job, job_from_json, job_to_json
+from allfocus.web.job_records import ACTIVE, DONE, FAILED, QUEUED, RUNNING, Frame, Job, job_from_json, job_to_json
 from allfocus.web.refusals import Refusal
 from allfocus.web.work_folder import (
     FRAME_ID,
@@ -68,6 +68,10 @@ class JobStore:
     def folder(self, job_id: str) -> Path:
         """The folder of a job."""
         return self.work / "jobs" / job_id
+
+    def frame_path(self, job: Job, frame: Frame) -> Path:
+        """Where a frame of a job lies."""
+        return Path(frame.path) if frame.path is not None else self.folder(job.id) / "frames" / frame.id
 
     def create(self, name: str) -> Job:
         """A new job, on disk already."""

@@ -27,14 +27,14 @@ from allfocus.images.image import Image
 from allfocus.images.reading import list_frames, open_stack, read_image
 from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, write_image
-from allfocus.stack.frames import PreparedFrames
+from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import FuseOutputs, preview_path
 from allfocus.stack.pipeline import fuse_files
 from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
 from allfocus.web.job_records import options_from_json
-from allfocus.web.layers import choose_white, encode_jpeg, to_bytes, write_layer
+from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes, write_layer
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -124,11 +124,11 @@ def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> No
     white = choose_white(small) if image.bit_depth > 8 else 1.0
     Path(target).parent.mkdir(exist_ok=True)
     replace_file(
-        Path(target), encode_jpeg(to_bytes(small, white), icc_profile=image.icc_profile, quality=85), overwrite=True
+        Path(target), jpeg_bytes(to_bytes(small, white), icc_profile=image.icc_profile, quality=85), overwrite=True
     )
 
 
-def fuse_stack(
+def fuse_job(
     paths: list[str], names: list[str], folder: str, layers: str, *, options: dict[str, Any], tell: Tell
 ) -> dict[str, Any]:
     """Fuse a stack into a folder: result.tif, its maps, its alignment, and the layer of the result.
@@ -217,7 +217,7 @@ def _save_depth(depth: NDArray[np.float32], target: Path) -> None:
     np.save(target / "relief.npy", cv2.resize(depth, size, interpolation=cv2.INTER_AREA).reshape(size[::-1]))
 
 
-def prepare_frame(
+def write_frame_layer(
     path: str,
     name: str,
     run: str,
@@ -247,12 +247,12 @@ def _area_of(alignment: StackAlignment | None, *, crop: bool) -> Window | None:
     return common_window(alignment) if crop else None
 
 
-def prepare_map(path: str, layer: str, *, tell: Tell) -> None:
+def write_map_layer(path: str, layer: str, *, tell: Tell) -> None:
     """Write the layer of a map (depth, decision or confidence), coloured."""
     write_layer(Path(layer), to_bytes(colour_depth(read_image(path, max_pixels=2**62).pixels)))
 
 
-def prepare_result(path: str, layer: str, *, working_depth: int, white: float, tell: Tell) -> None:
+def write_result_layer(path: str, layer: str, *, working_depth: int, white: float, tell: Tell) -> None:
     """Write the layer of the result again, from its file."""
     write_layer(Path(layer), to_integers(read_image(path, max_pixels=2**62).pixels, working_depth), white=white)
 
@@ -276,7 +276,7 @@ def fuse_alternative(
     alignment = _read_alignment(Path(run))
     with open_spool(working_depth) as spool:
         area = _area_of(alignment, crop=chosen.crop)
-        PreparedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
+        PlacedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
         result = fuse(
             spool,
             method=method,
@@ -326,10 +326,10 @@ TASKS: dict[str, Callable[..., Any]] = {
     for task in (
         inspect_file,
         make_thumbnail,
-        fuse_stack,
-        prepare_frame,
-        prepare_map,
-        prepare_result,
+        fuse_job,
+        write_frame_layer,
+        write_map_layer,
+        write_result_layer,
         fuse_alternative,
         write_download,
         render_sample,

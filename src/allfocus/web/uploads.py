@@ -10,8 +10,9 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from allfocus.web.disk_room import Reservation
 from allfocus.web.refusals import Refusal
-from allfocus.web.studio import Reservation, Studio
+from allfocus.web.studio import Studio
 
 PIECE = 2**20
 """Bytes that are collected before they are written."""
@@ -37,7 +38,7 @@ async def receive_file(request: Request, studio: Studio) -> AsyncIterator[Path]:
     if length is not None and (not length.isdecimal() or int(length) > limit):
         raise Refusal(413, f"the file is larger than the limit of {limit} bytes; use smaller files")
     target = studio.store.temporary / f"{secrets.token_hex(8)}.part"
-    room = Reservation(studio)
+    room = Reservation(studio.room)
     try:
         # Without a length nobody knows how much will come; room is then asked for as it does.
         await run_in_threadpool(room.grow, int(length or 0))

@@ -75,22 +75,22 @@ class Viewer:
     def _make(self, job: Job, run: Run, name: str, target: Path, size: int) -> None:
         run_folder = self._studio.store.folder(job.id) / run.folder
         values: dict[str, Any] = {"layer": str(target)}
-        self._studio.require_room(size)
+        self._studio.room.require(size)
         if name == "result":
-            task = "prepare_result"
+            task = "write_result_layer"
             depth = {"working_depth": run.working_depth, "white": run.white}
             values |= {"path": str(run_folder / "result.tif"), **depth}
         elif name in run.maps:
-            task = "prepare_map"
+            task = "write_map_layer"
             values |= {"path": str(run_folder / f"{name}.png")}
         else:
             frame_id = name.removeprefix("frame-")
             frame = job.frame(frame_id)
             if frame is None or frame_id not in run.frames:
                 raise Refusal(404, "the result has no such layer")
-            task = "prepare_frame"
+            task = "write_frame_layer"
             values |= {
-                "path": str(self._studio.frame_path(job, frame)),
+                "path": str(self._studio.store.frame_path(job, frame)),
                 "name": frame.name,
                 "run": str(run_folder),
                 "crop": run.crop,
@@ -134,9 +134,9 @@ class Viewer:
         if not pixels.size:
             raise Refusal(404, "there is no such tile")
         if name in run.maps:
-            return layers.encode_png(pixels), "image/png"
+            return layers.png_bytes(pixels), "image/png"
         profile = None if name.startswith("difference-") else self._profile(job, run)
-        return layers.encode_jpeg(pixels, icc_profile=profile), "image/jpeg"
+        return layers.jpeg_bytes(pixels, icc_profile=profile), "image/jpeg"
 
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
         if not name.startswith("difference-"):
@@ -274,7 +274,7 @@ class Viewer:
         folder = self._studio.store.folder(job_id)
         suffix = {"tiff": "tif", "png": "png", "jpeg": "jpg"}[ending]
         target = self._studio.store.temporary / f"{secrets.token_hex(6)}.{suffix}"
-        self._studio.require_room(layers.layer_bytes(run.width, run.height, run.channels, depth))
+        self._studio.room.require(layers.layer_bytes(run.width, run.height, run.channels, depth))
         values = {
             "samples": str(self._shown(job, run, "result") / "level0.npy"),
             "result": str(folder / run.folder / "result.tif"),

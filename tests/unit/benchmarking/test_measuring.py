@@ -11,7 +11,7 @@ import pytest
 from allfocus.benchmarking import measuring
 from allfocus.benchmarking.inputs import StackRecipe
 from allfocus.benchmarking.measuring import measure_mode, read_benchmark, run_benchmark
-from allfocus.benchmarking.summary import summarise
+from allfocus.benchmarking.summary import summarise_modes
 from allfocus.benchmarking.tools import Mode, describe_versions, find_peer_modes, load_peers, own_modes
 from allfocus.errors import InputError
 
@@ -106,8 +106,8 @@ def test_a_mode_that_aligns_is_run_on_moved_stacks_only():
 def test_a_failure_is_a_row(tmp_path):
     modes = [copying("ours", "allfocus"), copying("theirs", fails=True)]
     result = run_benchmark([RECIPE], modes, cache=tmp_path / "cache", output=tmp_path / "out.json", repeats=2)
-    failed = [row for row in summarise(result) if row.mode == "theirs"]
-    assert check_goals(summarise(result), [RECIPE]) == []
+    failed = [row for row in summarise_modes(result) if row.mode == "theirs"]
+    assert check_goals(summarise_modes(result), [RECIPE]) == []
     assert len(failed) == 1
     assert failed[0].cpu_seconds is None
     assert "broken lens" in failed[0].error

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from allfocus.benchmarking.inputs import RECIPES
-from allfocus.benchmarking.measuring import BenchmarkResult, Measurement
+from allfocus.benchmarking.measuring import BenchmarkResult, ModeMeasurement
 from allfocus.benchmarking.plots import arrange, growth_panel, log_ticks, quality_over_cost
 from allfocus.benchmarking.quality import Quality
-from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise, table_row, text_table
+from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise_modes, table_row, text_table
 
 check_goals = runpy.run_path(str(Path(__file__).resolve().parents[3] / "benchmarks" / "rivals" / "goals.py"))[
     "check_goals"
@@ -19,29 +19,29 @@ check_goals = runpy.run_path(str(Path(__file__).resolve().parents[3] / "benchmar
 
 def run(
     name: str, repeat: int, cpu: float, psnr: float = 40.0, *, on: str = "stack", peak: float = 100.0
-) -> Measurement:
+) -> ModeMeasurement:
     peer = name.split()[0]
-    return Measurement(
+    return ModeMeasurement(
         on, name, peer, repeat, cpu, cpu, peak, Quality(psnr, 0.99, 1.0, "none") if repeat == 0 else None
     )
 
 
-def result(measurements: list[Measurement]) -> BenchmarkResult:
+def result(measurements: list[ModeMeasurement]) -> BenchmarkResult:
     names = dict.fromkeys(entry.set for entry in measurements)
     return BenchmarkResult([RECIPES[name] for name in names], 3, False, {}, {}, measurements, True)
 
 
 def test_ratios_are_taken_within_a_round():
     # The machine is three times slower in the second round, for both.
-    rows = summarise(
+    rows = summarise_modes(
         result([run("allfocus", 0, 1.0), run("enfuse", 0, 2.0), run("enfuse", 1, 6.0), run("allfocus", 1, 3.0)])
     )
     assert [row.own_ratio for row in rows] == [1.0, 0.5]
 
 
 def test_a_mode_that_failed_once_has_no_numbers():
-    broken = Measurement("stack", "enfuse", "enfuse", 1, error="broken lens")
-    rows = summarise(result([run("allfocus", 0, 1.0), run("enfuse", 0, 2.0), broken]))
+    broken = ModeMeasurement("stack", "enfuse", "enfuse", 1, error="broken lens")
+    rows = summarise_modes(result([run("allfocus", 0, 1.0), run("enfuse", 0, 2.0), broken]))
     assert rows[1].cpu_seconds is None
     assert rows[1].own_ratio is None
     assert table_row(rows[1])[1] == "failed: broken lens"
@@ -49,7 +49,7 @@ def test_a_mode_that_failed_once_has_no_numbers():
 
 def test_the_goals_compare_cost_memory_and_quality():
     own, other = run("allfocus", 0, 12.0, 41.0, peak=150), run("focus-stack", 0, 10.0, 40.0, peak=200)
-    rows = summarise(result([own, other, run("enfuse", 0, 5.0, 42.0)]))
+    rows = summarise_modes(result([own, other, run("enfuse", 0, 5.0, 42.0)]))
     goals = {goal.text: goal for goal in check_goals(rows, [RECIPES["stack"]])}
     assert {text: (round(goal.value, 2), goal.limit, goal.met) for text, goal in goals.items()} == {
         "stack: CPU seconds, times those of focus-stack": (1.2, 1.0, False),
@@ -61,7 +61,7 @@ def test_the_goals_compare_cost_memory_and_quality():
 
 
 def test_occlusions_ask_for_two_decibels():
-    rows = summarise(
+    rows = summarise_modes(
         result([run("allfocus", 0, 1.0, 31.9, on="occlusion"), run("enfuse", 0, 1.0, 30.0, on="occlusion")])
     )
     [goal] = check_goals(rows, [RECIPES["occlusion"]])
@@ -69,14 +69,14 @@ def test_occlusions_ask_for_two_decibels():
 
 
 def test_tables_are_aligned_and_nothing_is_cut():
-    rows = summarise(result([run("allfocus", 0, 1.0), run("enfuse", 0, 12.5)]))
+    rows = summarise_modes(result([run("allfocus", 0, 1.0), run("enfuse", 0, 12.5)]))
     lines = text_table(TABLE_COLUMNS, [table_row(row) for row in rows]).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert "12.50" in lines[2]
 
 
 def test_the_plot_has_a_dot_and_a_name_for_each_mode():
-    rows = summarise(result([run("allfocus", 0, 1.0), run("enfuse", 0, 12.5, 30.0)]))
+    rows = summarise_modes(result([run("allfocus", 0, 1.0), run("enfuse", 0, 12.5, 30.0)]))
     plot = ElementTree.fromstring(quality_over_cost(rows, {"stack": "ten frames < 12 MP"}))
     circles = list(plot.iter("{http://www.w3.org/2000/svg}circle"))
     texts = [text.text for text in plot.iter("{http://www.w3.org/2000/svg}text")]
@@ -91,7 +91,7 @@ def test_the_plot_has_a_dot_and_a_name_for_each_mode():
 
 
 def test_the_plot_of_one_equal_result_is_still_a_plot():
-    rows = summarise(result([run("allfocus", 0, 1.0, float("inf"))]))
+    rows = summarise_modes(result([run("allfocus", 0, 1.0, float("inf"))]))
     ElementTree.fromstring(quality_over_cost(rows, {"stack": "ten frames"}))
 
 

@@ -20,7 +20,7 @@ from allfocus.images.image import Image
 from allfocus.images.reading import open_stack, read_image
 from allfocus.images.writing import to_integers, write_image
 from allfocus.scenes.rendering import Scene, render_scene
-from allfocus.stack.frames import PreparedFrames
+from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import command_words
 from allfocus.stack.pipeline import fuse_files
@@ -410,7 +410,7 @@ def test_slabs_are_the_fused_parts_of_the_stack_on_the_grid_of_the_whole(tmp_pat
 
 def aligned_frames(paths, alignment):
     reader = open_stack(paths)
-    return PreparedFrames(reader, range(reader.count), alignment, RunNotes(), area=common_window(alignment))
+    return PlacedFrames(reader, range(reader.count), alignment, RunNotes(), area=common_window(alignment))
 
 
 def test_slabs_carry_profile_exif_and_history_as_the_whole_does(tmp_path, profile, small_stack):

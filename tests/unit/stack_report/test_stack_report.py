@@ -23,8 +23,8 @@ from allfocus.stack_report.pictures import (
     frame_colours,
     paint_decision,
     reduce_difference,
-    reduce_frame,
     share_of_frames,
+    shrink_frame,
     take_pixels,
 )
 
@@ -171,7 +171,7 @@ def test_integer_pictures_look_like_floating_point_ones(report, frames, kind):
         build_stack_report(replace(report, image=levels), frames=frames), build_stack_report(report, frames=frames)
     )]  # fmt: skip
     assert pictures[0] == pictures[1]
-    assert np.abs(reduce_frame(levels, 60) - reduce_frame(report.image, 60)).max() < 0.01
+    assert np.abs(shrink_frame(levels, 60) - shrink_frame(report.image, 60)).max() < 0.01
 
 
 def test_what_a_method_does_not_give_is_not_shown(report, frames):
@@ -292,7 +292,7 @@ def test_motion_without_shift_growth_or_turn_is_still_told():
 @pytest.mark.parametrize("side", [1, 37, 480])
 def test_reduced_pictures_have_the_size_and_the_mean_of_the_whole(size, side):
     picture = np.random.default_rng(1).random(size, dtype=np.float32)
-    small = reduce_frame(picture, side)
+    small = shrink_frame(picture, side)
     assert small.ndim == 3
     assert max(small.shape[:2]) <= side
     assert small.shape[:2] == shrink(picture, side).shape[:2]
@@ -302,7 +302,7 @@ def test_reduced_pictures_have_the_size_and_the_mean_of_the_whole(size, side):
 
 def test_reducing_in_bands_agrees_with_reducing_the_whole():
     gradient = np.linspace(0, 1, 1300 * 900, dtype=np.float32).reshape(1300, 900)
-    assert np.abs(reduce_frame(gradient, 130)[..., 0] - shrink(gradient, 130)).max() < 0.01
+    assert np.abs(shrink_frame(gradient, 130)[..., 0] - shrink(gradient, 130)).max() < 0.01
 
 
 def test_differences_are_taken_before_reducing():

@@ -36,7 +36,7 @@ for package in (allfocus.network, allfocus.training):
             importlib.import_module(f"{package.__name__}.{module.name}")
 
 from allfocus.training.recipe import read_recipe
-from allfocus.training.train import train
+from allfocus.training.loop import train
 
 photos, run, recipe = map(Path, sys.argv[1:4])
 weights = train(photos, run, recipe=read_recipe(recipe, sys.argv[4:]), device="cpu")

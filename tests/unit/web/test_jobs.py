@@ -12,6 +12,7 @@ import pytest
 import tifffile
 from numpy.typing import NDArray
 
+import allfocus
 from allfocus.web.settings import ServerSettings
 
 
@@ -252,6 +253,14 @@ def test_reports_are_listed_and_nothing_beside_them_is_given_out(run_server: Any
         for path in (*beyond, *within):
             answer = client.get(f"/reports/{path}")
             assert answer.status_code == 404, path
+
+
+def test_the_page_learns_the_endings_of_pictures_from_the_server(client: Any) -> None:
+    from allfocus.images.listing import SUFFIXES
+
+    assert set(client.get("/api/limits").json()["endings"]) == SUFFIXES
+    script = (Path(allfocus.__file__).parent / "web" / "static" / "uploads.js").read_text()
+    assert not [ending for ending in SUFFIXES if f'"{ending}"' in script or f"|{ending[1:]}|" in script]
 
 
 def test_a_sample_stack_can_be_tried(client: Any) -> None:

@@ -15,11 +15,11 @@ from PIL import Image
 from allfocus.web.layer_cache import LayerCache
 from allfocus.web.layers import (
     difference,
-    encode_jpeg,
-    encode_png,
     halve,
+    jpeg_bytes,
     level_count,
     open_level,
+    png_bytes,
     read_tile,
     refresh_levels,
     to_bytes,
@@ -101,9 +101,9 @@ def test_tiles_carry_the_colour_profile() -> None:
     from PIL import ImageCms
 
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    tile = encode_jpeg(np.zeros((8, 8, 3), np.uint8), icc_profile=profile)
+    tile = jpeg_bytes(np.zeros((8, 8, 3), np.uint8), icc_profile=profile)
     assert Image.open(io.BytesIO(tile)).info["icc_profile"] == profile
-    assert Image.open(io.BytesIO(encode_png(np.zeros((8, 8), np.uint8)))).mode == "L"
+    assert Image.open(io.BytesIO(png_bytes(np.zeros((8, 8), np.uint8)))).mode == "L"
 
 
 def test_the_cache_deletes_what_was_used_longest_ago(tmp_path: Path) -> None:

@@ -123,9 +123,17 @@ def shaken() -> list[NDArray[np.uint16]]:
     return [to_integers(frame, 16) for frame in frames]
 
 
+@pytest.fixture
+def shaken_job(client: Any, fused_job: str) -> str:
+    """A finished job of the shaken frames, without a stroke: whatever other tests have painted is undone."""
+    while client.job(fused_job)["strokes"]:
+        assert client.post(f"/api/jobs/{fused_job}/undo").status_code == 200
+    return fused_job
+
+
 @pytest.fixture(scope="module")
-def shaken_job(client: Any, shaken: list[NDArray[np.uint16]]) -> str:
-    """A finished job of the shaken frames."""
+def fused_job(client: Any, shaken: list[NDArray[np.uint16]]) -> str:
+    """The same, with what other tests have painted."""
     files = []
     for frame in shaken:
         file = io.BytesIO()

@@ -20,6 +20,7 @@ from allfocus.errors import InputError
 from allfocus.fusion.channels import Composite, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
+from allfocus.images.conversion import from_integers
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
 from allfocus.images.ome_zarr_files import ZarrStack, open_array, require_zarr
 from allfocus.images.reading import FrameFile
@@ -334,11 +335,11 @@ class PlaneSource:
 
     def read(self, index: int, area: Area) -> NDArray[np.float32]:
         """Returns an area of a plane at full scale, with all its layers."""
-        return _in_unit(self.read_levels(index, area))
+        return from_integers(self.read_levels(index, area))
 
     def read_layer(self, index: int, layer: int, area: Area) -> NDArray[np.float32]:
         """Returns an area (h, w) of one channel of a plane at full scale."""
-        return _in_unit(self._read_part(index, layer, area))
+        return from_integers(self._read_part(index, layer, area))
 
     def read_decided(self, index: int, area: Area, halvings: int = 0) -> NDArray[np.float32]:
         """Returns what is decided on of an area of a plane, (h, w) or (h, w, 3), at the scale of decision.
@@ -480,12 +481,6 @@ class PlaneSource:
             self._stores.append(file)
             self._checked[index] = (page, file)
         return self._arrays[index]
-
-
-def _in_unit(samples: NDArray[Any]) -> NDArray[np.float32]:
-    if samples.dtype == np.float32:
-        return samples
-    return samples.astype(np.float32) / np.float32(np.iinfo(samples.dtype).max)
 
 
 def _tiles_of(page: Any, rows: slice, columns: slice) -> set[int]:

@@ -1,5 +1,6 @@
 // Starts the page: loads what the server offers, follows the address, and wires the drop zone and the panels.
 
+import "./alternatives.js";
 import * as api from "./api.js";
 import "./compare.js";
 import "./connection.js";
@@ -10,7 +11,6 @@ import { drawOptions, loadOptions } from "./options.js";
 import "./progress.js";
 import "./relief.js";
 import { openReports } from "./reports.js";
-import "./retouch.js";
 import "./save.js";
 import "./shortcuts.js";
 import { addressOf } from "./stacks.js";

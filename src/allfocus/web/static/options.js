@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { attempt, clearErrors } from "./messages.js";
-import { isSending, listenFirst, on, phase, setJob, state } from "./state.js";
+import { inTurn, isSending, listenFirst, on, phase, setJob, state } from "./state.js";
 
 // What there is to choose, with titles, hints and defaults, is the server's description of the body that starts a job.
 
@@ -139,10 +139,15 @@ async function start() {
   drawStart();
 }
 
+/** Starts the fusion after the orders of frames that are on their way, or they would be fused in another one. */
 async function startNow() {
-  const before = state.job;
-  const job = await api.start(before.id, chosenOptions());
-  if (state.job === before) setJob(job); // otherwise the stream has told more already
+  const { id } = state.job;
+  let before = null;
+  const job = await inTurn(() => {
+    before = state.job;
+    return api.start(id, chosenOptions());
+  });
+  if (state.job === before && before?.id === id) setJob(job); // otherwise the stream has told more already
 }
 
 function drawStart() {

@@ -2,8 +2,9 @@
 
 import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
-import { pickSharpest, redo, resizeBrush, stepSource, toggleBrush, undo } from "./retouch.js";
+import { pickSharpest, resizeBrush, stepSource, toggleBrush } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
+import { redo, undo } from "./strokes.js";
 import { fitPicture, zoomBy, zoomTo } from "./viewer.js";
 
 const ACTIONS = {

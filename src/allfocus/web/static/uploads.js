@@ -5,10 +5,6 @@ import { asSentence, readableBytes, stem } from "./elements.js";
 import { say } from "./messages.js";
 import { arrangements, emit, inTurn, isSending, setJob, state } from "./state.js";
 
-// What a folder may hold besides frames is left out quietly; a file that was chosen by itself is always sent, because
-// the server recognises pictures by their content.
-const PICTURE_ENDING =
-  /\.(tiff?|png|jpe?g|webp|bmp|hei[cf]|avif|dng|nef|nrw|cr2|cr3|crw|arw|sr2|srf|orf|rw2|raf|pef|srw|3fr|fff|iiq|x3f|rwl|mrw|kdc|dcr|erf|raw)$/i;
 const AT_ONCE = 2;
 const MAY_HELP = [0, 408, 429, 500, 507]; // answers after which sending the same file again may help
 
@@ -46,7 +42,10 @@ async function filesOfEntry(entry, insideFolder) {
   return found;
 }
 
-const isFrameOfFolder = (file) => !file.name.startsWith(".") && PICTURE_ENDING.test(file.name);
+/** What a folder may hold besides frames is left out quietly; a file that was chosen by itself is always sent, because
+ * the server recognises pictures by their content. Which endings are pictures, the server says. */
+const isFrameOfFolder = ({ name }) =>
+  !name.startsWith(".") && (state.limits?.endings?.some((ending) => name.toLowerCase().endsWith(ending)) ?? true);
 
 /** The frames of a folder that was chosen in the dialog: { files, folder }. */
 export function filesOfFolder(list) {

@@ -5,9 +5,6 @@ Runs on a CPU, on one GPU, or under ``torchrun`` on several. Iteration k of proc
 happened; on a CPU bit for bit.
 """
 
-import dataclasses
-import functools
-import json
 import math
 import os
 import time
@@ -18,17 +15,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from allfocus.errors import InputError, OutputError, TrainingError
-from allfocus.network.checkpoint import build_network, load_network, read_tensors, save_network, save_tensors
-from allfocus.training.photos import PhotoBank, load_photos
-from allfocus.training.recipe import Recipe, learning_rate, recipe_from_dictionary
+from allfocus.errors import InputError, TrainingError
+from allfocus.network.checkpoint import build_network, load_network
+from allfocus.training.photos import load_banks
+from allfocus.training.recipe import Recipe, learning_rate
+from allfocus.training.run_files import RunFiles
 from allfocus.training.run_log import RunLog
 from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
 from allfocus.training.validation import validate, write_preview
-
-STATE_FILE = "state.safetensors"
-WEIGHTS_FILE = "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ def train(
     recipe: Recipe,
     resume: bool = False,
     progress: Callable[[TrainingProgress], None] | None = None,
-    device: str | None = None,
+    device: str | None = "auto",
     stop_after_seconds: float | None = None,
     start: Path | None = None,
 ) -> Path:
@@ -68,7 +63,7 @@ def train(
         recipe: what to do.
         resume: go on from the last checkpoint in `run`.
         progress: called every `log.report_every` iterations, and with what else there is to say.
-        device: ``cpu`` or ``cuda``; by default the GPU if there is one.
+        device: ``auto`` (also None) for the GPU if there is one, ``cpu`` or ``cuda``.
         stop_after_seconds: stop there with a checkpoint, for machines that are lent by the hour.
         start: weights of an earlier run to begin with instead of random ones; not used when resuming.
 
@@ -80,13 +75,29 @@ def train(
     rank, world = _join_processes(place)
     tell = progress if progress is not None and rank == 0 else lambda _: None
     iterations, every = recipe.optimizer.iterations, recipe.log
-    bank, held_out = _load_banks(photos, recipe, place)
+    folder = RunFiles(run, recipe)
+    if not resume:
+        folder.require_new()  # before hundreds of photos are read
+    bank, held_out = load_banks(
+        photos,
+        # What the largest filter and the largest movement need around a crop.
+        smallest_side=recipe.data.crop + 2 * margin_around(recipe.shuffle),
+        licence_classes=recipe.data.licence_classes,
+        held_out_every=recipe.data.held_out_every,
+        validates=every.validate_every > 0,
+        device=place,
+    )
     if skipped := bank.skipped + (held_out.skipped if held_out is not bank else []):
         tell(_message(0, iterations, f"skipped {'; '.join(skipped)}"))
     stepper = Stepper(_build_network(recipe, start).to(place), recipe, bank, rank=rank, world=world)
-    first, spent = _prepare_run(run, recipe, stepper, resume=resume, rank=rank)
+    first, spent = 0, 0.0
+    if resume:
+        tensors, first, spent = folder.read_checkpoint()
+        stepper.restore(tensors)
+    elif rank == 0:
+        folder.make()
     if first >= iterations:
-        return run / WEIGHTS_FILE
+        return folder.weights
     log = RunLog(run, first) if rank == 0 else None
     meter = _LossMeter(first, iterations, recipe.data.batch * world, place)
     for done in range(first + 1, iterations + 1):
@@ -101,14 +112,19 @@ def train(
                 seconds, rate = spent + meter.seconds(), learning_rate(recipe, done - 1)
                 log.write_loss(done, seconds, report.loss, rate, report.images_per_second)
         if log is not None and every.validate_every and (done % every.validate_every == 0 or last):
-            tell(_message(done, iterations, _validate(run, recipe, stepper, held_out, log, done)))
+            with stepper.averaged() as averaged:
+                figures = validate(averaged, held_out, recipe)
+                write_preview(averaged, held_out, recipe, folder.previews / f"{done:08d}.png")
+            log.write_validation(done, figures)
+            told = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
+            tell(_message(done, iterations, f"validation: {told}"))
         if rank == 0 and (done % every.checkpoint_every == 0 or last or out_of_time):
-            _save(run, recipe, stepper, done, spent + meter.seconds(), bank)
+            folder.save(stepper, bank, iteration=done, seconds=spent + meter.seconds())
         if out_of_time:
             break
     if world > 1:
         torch.distributed.barrier()
-    return run / WEIGHTS_FILE
+    return folder.weights
 
 
 class _LossMeter:
@@ -147,7 +163,7 @@ def _message(done: int, iterations: int, text: str) -> TrainingProgress:
 
 
 def _choose_device(device: str | None) -> torch.device:
-    if device is None:
+    if device in (None, "auto"):
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device not in ("cpu", "cuda"):
         raise InputError(f"device {device}: training runs on cpu or cuda")
@@ -175,26 +191,6 @@ def _agree(verdict: bool, world: int, place: torch.device) -> bool:
     return bool(flag)
 
 
-def _load_banks(photos: Path, recipe: Recipe, place: torch.device) -> tuple[PhotoBank, PhotoBank]:
-    """Returns the photos to train on and those held out; the same twice when none are to be held out."""
-    data = recipe.data
-    load = functools.partial(
-        load_photos,
-        photos,
-        # What the largest filter and the largest movement need around a crop.
-        smallest_side=data.crop + 2 * margin_around(recipe.shuffle),
-        licence_classes=data.licence_classes,
-        device=place,
-    )
-    if not data.held_out_every:
-        bank = load()
-        return bank, bank
-    bank = load(part=(data.held_out_every, data.held_out_every - 1, False))
-    if not recipe.log.validate_every:
-        return bank, bank
-    return bank, load(part=(data.held_out_every, data.held_out_every - 1, True))
-
-
 def _build_network(recipe: Recipe, start: Path | None) -> nn.Module:
     """Returns the recipe's network with the weights in `start`, or with some that follow from its seed."""
     if start is not None:
@@ -208,72 +204,9 @@ def _build_network(recipe: Recipe, start: Path | None) -> nn.Module:
         return build_network(recipe.network_config)
 
 
-def _prepare_run(run: Path, recipe: Recipe, stepper: Stepper, *, resume: bool, rank: int) -> tuple[int, float]:
-    """Makes the run folder, or restores the state in it; returns the first iteration and the seconds spent so far."""
-    state = run / STATE_FILE
-    if resume:
-        tensors, header = read_tensors(state)
-        stored = recipe_from_dictionary(header["recipe"])
-        if (stored.network, stored.stack_network, stored.paper_network) != (
-            recipe.network,
-            recipe.stack_network,
-            recipe.paper_network,
-        ):
-            raise InputError(f"{state}: holds a network of other sizes than the recipe; resume with the recipe it had")
-        stepper.restore(tensors)
-        return int(header["iteration"]), float(header["seconds"])
-    if state.exists():
-        raise InputError(
-            "holds a run already",
-            where=run,
-            hint=["{resume=on} to go on", "name another folder"],
-            code="output-exists",
-        )
-    if rank == 0:
-        try:
-            (run / "previews").mkdir(parents=True, exist_ok=True)
-            (run / "recipe.json").write_text(json.dumps(dataclasses.asdict(recipe), indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{run}: cannot be made the folder of a run ({error.strerror})") from error
-    return 0, 0.0
-
-
 def _check_loss(loss: float, run: Path, recipe: Recipe, done: int) -> None:
     if not math.isfinite(loss):
         raise TrainingError(
             f"{run}: the loss is {loss} at iteration {done}; lower optimizer.learning_rate "
             f"({recipe.optimizer.learning_rate:g}) or set optimizer.gradient_clip, then resume from the last checkpoint"
         )
-
-
-def _validate(run: Path, recipe: Recipe, stepper: Stepper, held_out: PhotoBank, log: RunLog, done: int) -> str:
-    """Writes the figures and a preview picture of the held-out photos; returns the figures as a sentence."""
-    with stepper.averaged() as averaged:
-        figures = validate(averaged, held_out, recipe)
-        write_preview(averaged, held_out, recipe, run / "previews" / f"{done:08d}.png")
-    log.write_validation(done, figures)
-    return "validation: " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
-
-
-def _save(run: Path, recipe: Recipe, stepper: Stepper, iteration: int, seconds: float, bank: PhotoBank) -> None:
-    header = {"iteration": iteration, "seconds": seconds, "recipe": dataclasses.asdict(recipe)}
-    state = stepper.state()
-    # The loss is looked at in reports only, and a finite one can have an infinite gradient: what is no longer a number
-    # must not replace the last checkpoint.
-    if broken := [name for name, tensor in state.items() if not bool(tensor.isfinite().all())]:
-        raise TrainingError(
-            f"{run}: {len(broken)} tensors are not finite after iteration {iteration}, the first is {broken[0]}; lower "
-            f"optimizer.learning_rate ({recipe.optimizer.learning_rate:g}), then resume from the last checkpoint"
-        )
-    with stepper.averaged() as averaged:
-        provenance = {
-            "recipe": dataclasses.asdict(recipe),
-            "iteration": iteration,
-            "seconds": round(seconds, 1),
-            "photos": len(bank.names),
-            "torch": torch.__version__,
-            "device": torch.cuda.get_device_name() if bank.device.type == "cuda" else "cpu",
-        }
-        save_network(run / WEIGHTS_FILE, averaged, provenance)
-    # Last, because it is what a resumed run starts from.
-    save_tensors(run / STATE_FILE, state, header)

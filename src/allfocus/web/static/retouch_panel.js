@@ -1,0 +1,94 @@
+// The panel of the retouch brush: source, size, hardness, undo and redo.
+
+import { byId, element, icon, plural } from "./elements.js";
+import { pickSharpest, stepSource, toggleBrush } from "./retouch.js";
+import { on, otherLayers, phase, setBrush, setOther, setView, state } from "./state.js";
+import { isSending, redo, undo } from "./strokes.js";
+import { canvas } from "./viewer.js";
+
+const SIZE_STEPS = 100; // the slider is logarithmic: 2 to 1000 pixels
+const sizeToSlider = (size) => Math.round((Math.log(size / 2) / Math.log(500)) * SIZE_STEPS);
+const sliderToSize = (value) => 2 * 500 ** (value / SIZE_STEPS);
+
+function range(id, label, attributes, shown) {
+  return element(
+    "div.field.range",
+    {},
+    element("label", { for: id }, label, element("output", { id: `${id}-value`, for: id }, shown)),
+    element("input", { type: "range", id, ...attributes }),
+  );
+}
+
+function build() {
+  byId("quick").replaceChildren(
+    element("button.plain.toggle", { id: "quick-brush", "aria-label": "Retouch brush", onclick: () => toggleBrush() }, icon("brush")),
+    element("button.plain", { id: "quick-undo", "aria-label": "Undo", onclick: undo }, icon("undo")),
+  );
+  byId("retouch").replaceChildren(
+    element("button.wide.toggle", { id: "brush", onclick: () => toggleBrush() }, icon("brush"), element("span", {}, "Retouch brush"), element("kbd", {}, "B")),
+    element(
+      "div.field",
+      {},
+      element("label", { for: "source" }, "Paint from"),
+      element(
+        "div.row",
+        {},
+        element("button.plain", { "aria-label": "Previous source", title: "Previous source ( , )", onclick: () => stepSource(-1) }, icon("earlier")),
+        element("select", { id: "source", onchange: (event) => setOther(event.target.value) }),
+        element("button.plain", { "aria-label": "Next source", title: "Next source ( . )", onclick: () => stepSource(1) }, icon("later")),
+      ),
+      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), element("span", { id: "pick-sharpest-label" }, "Sharpest frame here"), element("kbd", {}, "P")),
+    ),
+    range("brush-size", "Size", { min: "0", max: String(SIZE_STEPS), oninput: (event) => setBrush({ size: sliderToSize(Number(event.target.value)) }) }, ""),
+    range("brush-hardness", "Hardness", { min: "0", max: "100", oninput: (event) => setBrush({ hardness: Number(event.target.value) / 100 }) }, ""),
+    element(
+      "div.row",
+      {},
+      element("button.grow", { id: "undo", onclick: undo }, icon("undo"), "Undo"),
+      element("button.grow", { id: "redo", onclick: redo }, icon("redo"), "Redo"),
+    ),
+    element("p.hint", { id: "stroke-count", role: "status" }),
+    element(
+      "label.switch",
+      {},
+      element("input", { type: "checkbox", role: "switch", id: "beside", onchange: (event) => setView(event.target.checked ? "side" : "result") }),
+      element("span", {}, element("strong", {}, "Source beside the result"), element("small", {}, "Both move and zoom together.")),
+    ),
+    element("div", { id: "alternatives" }),
+  );
+}
+
+function drawPanel() {
+  if (phase() !== "done") return;
+  if (!byId("brush")) build();
+  const { size, hardness } = state.brush;
+  byId("brush").setAttribute("aria-pressed", String(state.brush.on));
+  const groups = [true, false].map((isFrame) => otherLayers().filter((other) => other.isFrame === isFrame));
+  const options = (group) => group.map(({ layer, name }) => element("option", { value: layer, selected: layer === state.other }, name));
+  byId("source").replaceChildren(
+    element("optgroup", { label: "Frames" }, options(groups[0])),
+    ...(groups[1].length ? [element("optgroup", { label: "Other methods" }, options(groups[1]))] : []),
+  );
+  byId("brush-size").value = sizeToSlider(size);
+  byId("brush-size").setAttribute("aria-valuetext", `${size} pixels across`);
+  byId("brush-size-value").textContent = `${size} px`;
+  byId("brush-hardness").value = Math.round(hardness * 100);
+  byId("brush-hardness-value").textContent = `${Math.round(hardness * 100)} %`;
+  byId("beside").checked = state.view === "side";
+  byId("quick-brush").setAttribute("aria-pressed", String(state.brush.on));
+  drawCount();
+}
+
+function drawCount() {
+  if (phase() !== "done" || !byId("undo")) return;
+  const { strokes, redo_count } = state.job;
+  byId("undo").disabled = !strokes.length;
+  byId("redo").disabled = !redo_count;
+  byId("quick-undo").disabled = !strokes.length;
+  byId("stroke-count").textContent = isSending() ? "Rendering at full bit depth…" : strokes.length ? `${plural(strokes.length, "stroke")} in the result` : "";
+  canvas.dataset.strokes = String(strokes.length);
+  canvas.dataset.busy = String(isSending());
+}
+
+on("job view brush", drawPanel);
+on("strokes", drawCount);
