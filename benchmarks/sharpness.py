@@ -2,8 +2,10 @@
 
 Run: python benchmarks/sharpness.py
 
-Pixels that are copied keep the colour, grain and bit depth of the frame they come from. The network is trained to copy;
-a factor would be worth its place if it gained in the mean over these scenes. It does not, so there is none.
+The factor holds where there is detail; where there is none, frames are mixed as softly as the network says.
+Pixels that are copied keep the colour, grain and bit depth of the frame they come from, and mixing transparent things
+loses detail of all of them. The largest factor that loses at most 0.02 dB against the best in the mean of these scenes
+is `allfocus.fusion.learned.SHARPNESS`.
 """
 
 import dataclasses
@@ -36,7 +38,7 @@ def main() -> None:
         plan = plan_fusion(source, device="cpu")
         row = []
         for factor in FACTORS:
-            own = dataclasses.replace(plan, decisiveness=factor, unveil=False)
+            own = dataclasses.replace(plan, sharpness=factor, unveil=False)
             found = fuse_area(own, source, (slice(0, size[0]), slice(0, size[1])), device="cpu")
             error = np.square(np.clip(found.image, 0, 1).astype(np.float64) - scene.truth).mean()
             named = np.take_along_axis(np.stack(scene.frames), found.decision[None, ..., None].astype(int), axis=0)[0]

@@ -127,6 +127,9 @@ class LostDetail:
     """Pixels of the fused picture along each side of a cell of the maps; the last cells may reach beyond it."""
     places: tuple[LostPlace, ...] = ()
     """The worst places, worst first; none overlap."""
+    mended: tuple[LostPlace, ...] = ()
+    """Places that had lost detail and were decided again (:mod:`.mending`), each with the frame that was taken and what
+    had been lost; largest first."""
 
     @property
     def is_worth_a_warning(self) -> bool:
@@ -145,14 +148,29 @@ class LostDetail:
             f"frame {worst.frame + 1} shows more there"
         )
 
+    @property
+    def mending(self) -> str:
+        """The sentence that tells the user where detail was brought back; empty where none was."""
+        if not self.mended:
+            return ""
+        first = self.mended[0]
+        across, down = first.left + first.width // 2, first.top + first.height // 2
+        where = f"at {across}, {down}, from frame {first.frame + 1}"
+        if len(self.mended) == 1:
+            return f"detail was lost and brought back {where}"
+        return f"detail was lost and brought back in {len(self.mended)} places, the largest {where}"
+
     def to_plain(self) -> dict[str, Any]:
         """The figures without the maps, as JSON takes them; frames are counted from 1."""
-        places = [{**asdict(place), "frame": place.frame + 1} for place in self.places]
+        places, mended = (
+            [{**asdict(place), "frame": place.frame + 1} for place in group] for group in (self.places, self.mended)
+        )
         return {
             "share": round(self.share, 4),
             "erased": round(self.erased, 4),
             "bands": {str(band): round(share, 4) for band, share in self.bands.items()},
             "places": places,
+            "mended": mended,
         }
 
 

@@ -8,6 +8,7 @@ something else is lost then, stays as it was; so does one into which no frame fi
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import cv2
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
-from allfocus.fusion.lost_detail import ERASED, LostDetail, measure_lost_detail
+from allfocus.fusion.lost_detail import ERASED, LostDetail, LostPlace, measure_lost_detail
 from allfocus.fusion.windows import Area
 from allfocus.images.spool import FrameSpool, Mask
 
@@ -40,8 +41,8 @@ class Mended(NamedTuple):
     depth: NDArray[np.float32]
     lost: LostDetail
     """Measured on the new picture."""
-    places: int
-    """How many places were decided again; 0 leaves everything as it was."""
+    places: tuple[LostPlace, ...] = ()
+    """The places that were decided again; none leave everything as it was."""
 
 
 def mend_lost_detail(
@@ -65,7 +66,7 @@ def mend_lost_detail(
     """
     lost = measure_lost_detail(image, frames, valid=valid)
     places = _erased_places(lost)
-    unchanged = Mended(image, decision, depth, lost, 0)
+    unchanged = Mended(image, decision, depth, lost)
     if not places or sum(float(place.mean()) for place in places) > LARGEST_SHARE:
         return unchanged
     source: FrameSource = SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(frames, valid)
@@ -74,7 +75,8 @@ def mend_lost_detail(
         after = measure_lost_detail(found.image, frames, valid=valid)
         better = [place for place in places if _loss(after, place) < 0.5 * _loss(lost, place)]
         if len(better) == len(places):
-            return found._replace(lost=after) if after.share < lost.share else unchanged
+            done = tuple(sorted(found.places, key=lambda place: -place.width * place.height))
+            return found._replace(lost=replace(after, mended=done)) if after.share < lost.share else unchanged
         places = better
         if not places:
             break
@@ -101,7 +103,7 @@ def _take(
     """Returns the fused picture with the frame that shows most of each place blended in there."""
     image, decision, depth = fused.image.copy(), fused.decision.copy(), fused.depth.copy()
     height, width = image.shape[:2]
-    taken = 0
+    taken = []
     for place in places:
         wide = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 1,) * 2, np.uint8)) > 0
         area, weight = _feathered(wide, lost.cell, (height, width))
@@ -117,8 +119,10 @@ def _take(
         here = weight >= 0.5
         decision[area][here] = frame
         depth[area] += weight * (np.float32(frame / max(1, len(source) - 1)) - depth[area])
-        taken += 1
-    return fused._replace(image=image, decision=decision, depth=depth, places=taken)
+        rows, columns = (np.flatnonzero(place.any(axis=axis)) * lost.cell for axis in (1, 0))
+        down, across = (int(side[-1] - side[0]) + lost.cell for side in (rows, columns))
+        taken.append(LostPlace(int(columns[0]), int(rows[0]), across, down, frame, float(lost.map[place].max())))
+    return fused._replace(image=image, decision=decision, depth=depth, places=tuple(taken))
 
 
 def _best_frame(

@@ -114,6 +114,8 @@ def fuse_files(
             notes.tell("slabs", number, len(slabs))
             notes.end_step("slabs")
         result = doubt_borders(fuse_spool(spool, progress=partial(notes.tell, "fusing")), spool)
+        if result.lost_detail is not None and result.lost_detail.mended:
+            notes.say(result.lost_detail.mending)
         if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
             notes.say(result.lost_detail.warning, see="check_map")
         notes.end_step("fusing")

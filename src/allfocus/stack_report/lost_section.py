@@ -39,7 +39,8 @@ def lost_section(report: StackReport, frames: Stack, gain: np.float32) -> str:
 
 def _sentence(lost: LostDetail) -> str:
     kind = ' class="warning"' if lost.is_worth_a_warning else ""
-    return (
+    mended = f"<p>{lost.mending[:1].upper()}{lost.mending[1:]}.</p>" if lost.mended else ""
+    return mended + (
         f"<p{kind}>In {_percent(lost.share)} of the picture less than half of the detail is left that some frame "
         f'shows; in {_percent(lost.erased)} less than a third.</p><p class="quiet">Worth a look above '
         f"{WARNING_SHARE:g} % of the one or {WARNING_ERASED:g} % of the other. Rings around transparent things that "

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from allfocus.fusion import mending
+from allfocus.fusion.frame_source import MemorySource
 from allfocus.fusion.lost_detail import measure_lost_detail
 from allfocus.fusion.mending import mend_lost_detail
 
@@ -41,7 +42,12 @@ def test_an_erased_thing_comes_back_and_its_surroundings_do_not_change(stack):
     image, decision, depth, frames = stack
     assert measure_lost_detail(image, frames).erased > 0
     found = mend_lost_detail(image, decision, depth, frames)
-    assert found.places == 1
+    assert len(found.places) == 1
+    place = found.lost.mended[0]
+    assert place == found.places[0]
+    assert (place.frame, place.left <= 160 <= place.left + place.width, place.lost > 0.6) == (1, True, True)
+    assert found.lost.mending.startswith("detail was lost and brought back at 1")
+    assert found.lost.to_plain()["mended"][0]["frame"] == 2
     assert found.lost.share == 0
     thing = (slice(94, 107), slice(157, 164))
     # As dark against its ground as in the frame that shows it, on the ground of the picture.
@@ -72,7 +78,7 @@ def test_hard_choices_stay_copies(stack):
 def test_a_picture_that_lost_nothing_comes_back_as_it_is(stack):
     _, decision, depth, frames = stack
     found = mend_lost_detail(frames[1], decision, depth, frames)
-    assert (found.image is frames[1], found.places) == (True, 0)
+    assert (found.image is frames[1], found.places) == (True, ())
 
 
 def test_a_frame_without_pixels_there_is_not_taken(stack):
@@ -90,7 +96,7 @@ def test_where_much_is_lost_nothing_is_patched(stack):
         for column in range(80, 230, 24):
             busy = with_speck(busy, (row, column))
     found = mend_lost_detail(image, decision, depth, [image, busy])
-    assert found.places == 0
+    assert found.places == ()
     assert found.image is image
     assert found.lost.share > 100 * mending.LARGEST_SHARE
 
@@ -108,3 +114,27 @@ def test_a_place_that_is_no_better_for_it_stays_as_it_was(stack, monkeypatch):
     assert len(calls) == 2
     assert not np.array_equal(calls[1], image)
     assert found.image is image
+
+
+def with_leg(picture: np.ndarray, row: int, dark: float) -> np.ndarray:
+    """The picture with a horizontal bar of six pixels with hairs, right of the texture."""
+    found = picture.copy()
+    found[row : row + 6, 90:] -= dark
+    found[row - 2 : row + 8, 90::7] -= dark / 2
+    return found
+
+
+def test_of_two_frames_that_show_a_thing_the_one_is_taken_into_which_it_continues():
+    """A leg is gone for some pixels; one frame shows it where it is, another one darker, but a few pixels lower."""
+    here, moved = with_leg(ground(), 100, 0.25), with_leg(ground(), 104, 0.3)
+    image = here.copy()
+    image[90:120, 150:176] = ground()[90:120, 150:176]
+    cells = np.zeros((100, 120), bool)
+    cells[44:61, 73:90] = True
+    area, weight = mending._feathered(cells, 2, SIZE)
+    source = MemorySource([ground(), moved, here])
+    index, pixels = mending._best_frame(source, area, image[area], weight, 2)
+    assert index == 2
+    np.testing.assert_allclose(pixels, here[area], atol=0.03)
+    # Where only the moved one shows it, a leg in two pieces is no better than a gap.
+    assert mending._best_frame(MemorySource([ground(), moved]), area, image[area], weight, 2) is None
