@@ -109,8 +109,10 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
         notes.end_step("reading")
         result = _fuse_spools(plan, selection, spools, readers[0], kept[0], partial(tell, "fusing"))
         result = doubt_borders(result, spools[0])
+        where = f"{selection.name(place)}: " if len(selection.places) > 1 else ""
+        if result.lost_detail is not None and result.lost_detail.mended:
+            notes.say(where + result.lost_detail.mending)
         if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
-            where = f"{selection.name(place)}: " if len(selection.places) > 1 else ""
             notes.say(where + result.lost_detail.warning, see="check_map")
         notes.end_step("fusing")
         covered = covered_part(spools[0])
