@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
     from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
+    from allfocus.images.dimensions import Dimensions
     from allfocus.images.image import Image, ImageStack
     from allfocus.images.reading import read_image, read_stack
+    from allfocus.images.stack_file import StackFile, open_stack_file
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
     from allfocus.scenes.rendering import render_scene
@@ -45,6 +47,7 @@ __all__ = [
     "AlignedFiles",
     "AlignmentResult",
     "AllfocusError",
+    "Dimensions",
     "EvaluationResult",
     "FuseOptions",
     "FuseOutputs",
@@ -58,6 +61,7 @@ __all__ = [
     "MissingDependencyError",
     "OutputError",
     "StackAlignment",
+    "StackFile",
     "__version__",
     "align",
     "align_files",
@@ -69,6 +73,7 @@ __all__ = [
     "fuse_stacks",
     "list_methods",
     "measure_lost_detail",
+    "open_stack_file",
     "read_image",
     "read_recipe",
     "read_stack",
@@ -81,6 +86,7 @@ __all__ = [
 _MODULES = {
     "AlignedFiles": "allfocus.stack.aligned_files",
     "AlignmentResult": "allfocus.alignment.stack_alignment",
+    "Dimensions": "allfocus.images.dimensions",
     "EvaluationResult": "allfocus.evaluation.benchmark",
     "FuseOptions": "allfocus.stack.options",
     "FuseOutputs": "allfocus.stack.options",
@@ -91,6 +97,7 @@ _MODULES = {
     "LostDetail": "allfocus.fusion.lost_detail",
     "Method": "allfocus.fusion.methods",
     "StackAlignment": "allfocus.alignment.stack_alignment",
+    "StackFile": "allfocus.images.stack_file",
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
@@ -101,6 +108,7 @@ _MODULES = {
     "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
     "measure_lost_detail": "allfocus.fusion.lost_detail",
+    "open_stack_file": "allfocus.images.stack_file",
     "read_image": "allfocus.images.reading",
     "read_recipe": "allfocus.training.recipe",
     "read_stack": "allfocus.images.reading",
