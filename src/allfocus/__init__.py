@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
     from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
+    from allfocus.images.dimensions import Dimensions
     from allfocus.images.image import Image, ImageStack
     from allfocus.images.reading import read_image, read_stack
+    from allfocus.images.stack_file import StackFile, open_stack_file
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
     from allfocus.relief.writing import ReliefOptions, write_relief
@@ -47,6 +49,7 @@ __all__ = [
     "AlignedFiles",
     "AlignmentResult",
     "AllfocusError",
+    "Dimensions",
     "EvaluationResult",
     "FuseOptions",
     "FuseOutputs",
@@ -62,6 +65,7 @@ __all__ = [
     "OutputError",
     "ReliefOptions",
     "StackAlignment",
+    "StackFile",
     "__version__",
     "align",
     "align_files",
@@ -74,6 +78,7 @@ __all__ = [
     "list_methods",
     "measure_depth",
     "measure_lost_detail",
+    "open_stack_file",
     "read_image",
     "read_recipe",
     "read_stack",
@@ -87,6 +92,7 @@ __all__ = [
 _MODULES = {
     "AlignedFiles": "allfocus.stack.aligned_files",
     "AlignmentResult": "allfocus.alignment.stack_alignment",
+    "Dimensions": "allfocus.images.dimensions",
     "EvaluationResult": "allfocus.evaluation.benchmark",
     "FuseOptions": "allfocus.stack.options",
     "FuseOutputs": "allfocus.stack.options",
@@ -99,6 +105,7 @@ _MODULES = {
     "Method": "allfocus.fusion.methods",
     "ReliefOptions": "allfocus.relief.writing",
     "StackAlignment": "allfocus.alignment.stack_alignment",
+    "StackFile": "allfocus.images.stack_file",
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
@@ -110,6 +117,7 @@ _MODULES = {
     "list_methods": "allfocus.fusion.methods",
     "measure_depth": "allfocus.depth.measurement",
     "measure_lost_detail": "allfocus.fusion.lost_detail",
+    "open_stack_file": "allfocus.images.stack_file",
     "read_image": "allfocus.images.reading",
     "read_recipe": "allfocus.training.recipe",
     "read_stack": "allfocus.images.reading",

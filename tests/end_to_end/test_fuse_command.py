@@ -200,7 +200,7 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
     assert set(report) == {
         "output", "outputs", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
         "decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "veil_map", "report", "slabs",
-        "linear_light", "transparent", "lost_detail", "seconds", "seconds_by_step", "notices",
+        "linear_light", "transparent", "lost_detail", "seconds", "seconds_by_step", "notices", "dimensions", "series",
     }  # fmt: skip
     assert report["output"] == str(tmp_path / "o.png")
     assert report["frames"] == [f"frame_{number}.png" for number in range(4)]
@@ -358,6 +358,7 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run_command, tmp_p
         "width": 128,
         "height": 96,
         "bit_depth": 8,
+        "dimensions": None,
     }
     assert contents(tmp_path) == before
 

@@ -28,13 +28,13 @@ from allfocus.batch.own_files import (
     remove_receipt,
     set_aside_edited,
 )
-from allfocus.batch.planes.ome_zarr_files import is_zarr
 from allfocus.batch.stack_task import StackTask, fuse_stack, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
+from allfocus.images.ome_zarr_files import is_zarr
 from allfocus.images.reading import natural_order
 from allfocus.images.writing import default_ending
 from allfocus.stack.options import FuseOptions

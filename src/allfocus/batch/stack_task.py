@@ -150,7 +150,7 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
     results = _own_results(task, written, require_unchanged)
     with replacing_only(results):
         result = fuse_files(frames, task.outputs, task.options)
-        _write_thumbnail(result.image, task.thumbnail)
+        _write_thumbnail(result.image if result.shown is None else result.shown, task.thumbnail)
         if result.worst_place is not None:
             _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
         elif results.known is None or file_state(task.lost_thumbnail) in results.known(task.lost_thumbnail):

@@ -33,12 +33,17 @@ if TYPE_CHECKING:
     from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
     from allfocus.batch.stacks import Stack
 
-PLANES_TAKE = ("prefer", "device")
+PLANE_MAPS = ("depth", "confidence", "decision")
+"""Maps that planes have too."""
+PLANES_TAKE = (
+    *("prefer", "device", "position", "time", "channels", "decide_by"),
+    *(f"{kind}_maps" for kind in PLANE_MAPS),
+)
 """Options of a fusion that planes have too."""
 ONLY_FOR_STACKS = (
     *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "dry_run"),
     *(name for name in offered(BATCH) if name not in PLANES_TAKE),
-    *(f"{kind}_maps" for kind in KINDS),
+    *(f"{kind}_maps" for kind in KINDS if kind not in PLANE_MAPS),
 )
 """Options that say nothing about planes; given with them, they are a mistake."""
 ROWS = 8
@@ -108,14 +113,14 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option(
     "--format",
     "ending",
-    type=click.Choice(["png", "tif", "jpg", "webp"]),
+    type=click.Choice(["png", "tif", "jpg", "webp", "ome.tif"]),
     help="Format of the results; by default as the frames.",
 )
 @fusion_options(BATCH)
 @map_options
 @click.option("--fill-missing", is_flag=True, help="Treat missing chunks of an OME-Zarr as empty, not as an error.")
 @click.option(
-    "--channel", type=click.IntRange(min=0), help="Channel to fuse of an OME-Zarr with several, counted from 0."
+    "--channel", type=click.IntRange(min=0), help="Only this channel of planes, counted from 0; see --channels."
 )
 @overwrite_option
 @json_option
@@ -152,7 +157,8 @@ def batch(
     _end_at_the_third_interruption()
     if output.suffix in (".zarr", ".tif", ".tiff"):
         options = {"channel": channel, "scheduler": scheduler, "workers": workers, "memory_limit": memory_limit}
-        chosen = {**{name: values[name] for name in PLANES_TAKE}, "overwrite": overwrite}
+        chosen = {name: values[name] for name in PLANES_TAKE if name in offered(BATCH)}
+        chosen |= {"maps": [kind for kind in PLANE_MAPS if values[f"{kind}_maps"]], "overwrite": overwrite}
         options["fill_missing"] = fill_missing
         _fuse_planes(folder, output, as_json=as_json, patience=patience, **options, **chosen)
         return
@@ -229,6 +235,8 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
     if as_json:
         print_json({**vars(result), "size": list(result.size)})
         return
+    for path in result.maps.values():
+        echo(path)
     height, width = result.size
     echo(
         f"{result.output}: {width}x{height}, {result.planes} planes, {result.levels} levels, "

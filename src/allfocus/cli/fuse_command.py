@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Fuse a stack into one sharp picture.")
 @click.argument("frames", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (.png .tif .jpg .webp).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The file to write (.png .tif .jpg .webp .ome.tif .ome.zarr).",
+)
 @fusion_options(FUSE)
 @output_options
 @click.option(
@@ -36,10 +41,10 @@ def fuse(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Fuse FRAMES (files, a folder, or one multi-page TIFF) into one picture that is sharp everywhere.
+    """Fuse FRAMES (files, a folder, one multi-page TIFF, or an OME-Zarr) into one picture that is sharp everywhere.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
-    allfocus_FOLDER.png next to the folder.
+    allfocus_FOLDER.png next to the folder. What a file of a microscope holds, `allfocus info` shows.
     """
     if weights is not None:
         values["method"] = f"{values['method']}@{weights}"
@@ -63,7 +68,10 @@ def fuse(
         print_json(_describe(result, seconds))
         return
     height, width = result.image.shape[:2]
-    echo(f"{outputs.picture}: {width}x{height}, {len(result.frames)} frames, {options.method}, {seconds:.1f} s")
+    channels = f", {result.image.shape[2]} channels" if result.shown is not None and result.image.ndim == 3 else ""
+    series = f", {len(result.series)} stacks" if len(result.series) > 1 else ""
+    told = f"{width}x{height}{channels}, {len(result.frames)} frames{series}"
+    echo(f"{outputs.picture}: {told}, {options.method}, {seconds:.1f} s")
     for path in [*result.outputs.values(), *result.slabs]:
         if path != outputs.picture:
             echo(path)
@@ -82,6 +90,8 @@ def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
         "width": width,
         "height": height,
         "frames": result.frames,
+        "dimensions": None if result.dimensions is None else result.dimensions.to_plain(),
+        "series": result.series,
         "left_out": result.left_out,
         "aligned": alignment is not None and not alignment.registered,
         "model": alignment.model if alignment is not None else None,
@@ -114,11 +124,15 @@ def _plan(frames: tuple[Path, ...], outputs: FuseOutputs, options: FuseOptions, 
                 "width": width,
                 "height": height,
                 "bit_depth": reader.bit_depth,
+                "dimensions": None if plan.selection is None else plan.selection.first.to_plain(),
             }
         )
         return
     for name in reader.names:
         echo(name)
+    if plan.selection is not None and not plan.selection.is_one:
+        channels = ", ".join(channel.name for channel in plan.selection.first.channels)
+        echo(f"the same for each of {len(plan.selection.places)} stacks; channels: {channels}")
     echo(f"{reader.count} frames of {width}x{height}, {reader.bit_depth} bits -> {outputs.picture} ({options.method})")
     for path in files[1:]:
         echo(path)
@@ -134,12 +148,14 @@ def default_output(first: Path) -> Path:
         >>> default_output(Path("shots/DSC1.tif")).as_posix()
         'shots/allfocus_DSC1.tif'
         >>> default_output(Path("cells.ome.tif")).as_posix()
-        'allfocus_cells.tif'
+        'allfocus_cells.ome.tif'
     """
     from allfocus.images.writing import default_ending
 
+    name = first.name.lower()
+    if name.endswith((".ome.tif", ".ome.tiff", ".zarr")):
+        return first.with_name(f"allfocus_{first.name}")
     if os.path.isdir(first):  # Path.is_dir would raise for a name that is too long
         folder = first.resolve()
         return folder.parent / f"allfocus_{folder.name}.png"
-    stem = first.stem.removesuffix(".ome")  # which would promise the metadata of OME
-    return first.with_name(f"allfocus_{stem}{default_ending(first)}")
+    return first.with_name(f"allfocus_{first.stem}{default_ending(first)}")

@@ -19,6 +19,7 @@ from allfocus.cli.demo_command import demo
 from allfocus.cli.evaluate_command import evaluate
 from allfocus.cli.export_command import export
 from allfocus.cli.fuse_command import fuse
+from allfocus.cli.info_command import info
 from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
@@ -39,7 +40,7 @@ def allfocus() -> None:
 
 
 for command in (
-    *(fuse, align, relief, batch, demo, scene, methods, metrics, datasets),
+    *(fuse, align, relief, batch, info, demo, scene, methods, metrics, datasets),
     *(score, evaluate, benchmark, train, export, serve),
 ):
     allfocus.add_command(command)

@@ -35,14 +35,10 @@ def train(
     """Train a network on the folder PHOTOS of ordinary, sharp photos."""
     import allfocus
     from allfocus.errors import InputError
-    from allfocus.files.run_folder import check_run_folder
 
     if stop_after is not None and not 0 <= stop_after < math.inf:
         raise InputError(f"stop_after = {stop_after}: give seconds, 0 or more", code="bad-option")
-    # Reading the photos takes minutes, and what is wrong with the rest is known at once.
     chosen = allfocus.read_recipe(recipe, overrides)
-    if os.environ.get("RANK", "0") == "0":  # others would see what this one has begun
-        check_run_folder(run, resume=resume)
     weights = allfocus.train(
         photos,
         run,

@@ -4,13 +4,14 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from allfocus.errors import OutputError
+from allfocus.files.folders import StagedFolder
 from allfocus.files.journal import (
     LONGEST_NAME,
     Journal,
@@ -89,6 +90,7 @@ class StagedFiles:
         self._open: list[int] = []
         self._token = new_token()
         self._journals: dict[Path, Journal] = {}
+        self._folders: list[StagedFolder] = []
         self._seen: set[Path] = set()
 
     def __enter__(self) -> "StagedFiles":
@@ -99,7 +101,12 @@ class StagedFiles:
             try:
                 if kind is None and self._staged:
                     self._give_names()
+                if kind is None:
+                    for folder in self._folders:
+                        folder.give_name()
             finally:
+                for folder in self._folders:
+                    folder.remove()
                 self._clean_up()
 
     def add(self, path: Path, data: bytes | memoryview) -> None:
@@ -115,6 +122,21 @@ class StagedFiles:
             self._staged.append(self._write(path, data))
         except OSError as error:
             raise _could_not_write(path, error) from error
+
+    def add_folder(self, path: Path, build: Callable[[Path], None]) -> None:
+        """Build a folder, such as an OME-Zarr, that gets this name at the end, after the files.
+
+        Args:
+            path: The name it gets; a folder of that name is replaced if files may be overwritten.
+            build: Given an empty place beside it, makes the folder there.
+
+        Raises:
+            OutputError: the system refused.
+        """
+        self._inputs.refuse([path])
+        folder = StagedFolder(path, overwrite=self._overwrite)
+        self._folders.append(folder)
+        folder.build(build)
 
     def _write(self, path: Path, data: bytes | memoryview) -> _Staged:
         descriptor = open_nameless(path.parent) if len(self._open) < _most_nameless() else None

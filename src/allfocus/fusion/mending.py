@@ -2,9 +2,9 @@
 
 What the measure of lost detail finds is evidence that the network did not weigh as it should have: in a place where
 the fused picture has less than a third of what one frame shows, that frame is blended in, softly, and the picture is
-measured again. Of several frames that show the detail it is the one that fits best into what is around the place: things
-move a little from frame to frame, and a leg must go on where it ends. A place that is no better for it, or in which
-something else is lost then, stays as it was; so does one into which no frame fits.
+measured again. Of several frames that show the detail it is the one that fits best into what is around the place:
+things move a little from frame to frame, and a leg must go on where it ends. A place that is no better for it, or in
+which something else is lost then, stays as it was; so does one into which no frame fits.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ from allfocus.images.colour_profile import profile_of_exif
 from allfocus.images.decoded import DecodedPicture
 from allfocus.images.exif import mark_as_upright, read_orientation
 from allfocus.images.image import Image
-from allfocus.images.value_range import extremes_of
+from allfocus.images.value_range import BY_VALUE, extremes_of
 
 ROWS_AT_ONCE = 256
 
@@ -55,7 +55,7 @@ def from_integers(samples: NDArray[Any], *, white: int | None = None) -> NDArray
 def image_of(decoded: DecodedPicture, path: Path) -> Image:
     """The picture that samples stand for: float32, upright, alpha apart, with the metadata of the file.
 
-    Integers become 0..1; floating point is taken as it is, whatever its range.
+    Integers of 8 and 16 bits without sign become 0..1; floating point and other integers are taken as they are.
 
     Args:
         decoded: What a decoder gave.
@@ -112,7 +112,9 @@ def _to_pixels(samples: NDArray[Any], white: int | None) -> tuple[NDArray[np.flo
     if samples.dtype.kind == "f":
         _require_finite(samples)
         return samples.astype(np.float32), 32
-    raise InputError(f"its samples are {samples.dtype}; 8 and 16 bits without sign and floating point can be read")
+    if samples.dtype.newbyteorder("=") in BY_VALUE:
+        return samples.astype(np.float32), 32
+    raise InputError(f"its samples are {samples.dtype}; integers of up to 32 bits and floating point can be read")
 
 
 def _require_finite(samples: NDArray[Any]) -> None:

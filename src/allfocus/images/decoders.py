@@ -5,6 +5,8 @@ as stored; Pillow, which reduces 16-bit colour without a word, sees only formats
 the size in the header before it makes room for the pixels, and refuses a file that ends too early.
 """
 
+import os
+from collections import OrderedDict
 from typing import BinaryIO
 
 from allfocus.images.decoded import Format
@@ -38,6 +40,29 @@ FORMATS: tuple[Format, ...] = (
 """Every format that can be read, by its signature. A new one is a line here and a module beside this one."""
 
 
+_MODEST: OrderedDict[tuple[int, ...], None] = OrderedDict()
+MOST_REMEMBERED = 256
+
+
+def _require_modest_once(file: BinaryIO) -> None:
+    """Looks through all directories of a file, once for as long as it is not changed.
+
+    A file of a microscope has hundreds of pages, each of which is read by itself: looking at all of them each time
+    took five times as long as reading the planes.
+    """
+    try:
+        status = os.fstat(file.fileno())
+    except (OSError, AttributeError):  # not on a disk
+        require_modest(FileSlices(file))
+        return
+    state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if state not in _MODEST:
+        require_modest(FileSlices(file))
+        _MODEST[state] = None
+        while len(_MODEST) > MOST_REMEMBERED:
+            _MODEST.popitem(last=False)
+
+
 def find_format(file: BinaryIO) -> Format | None:
     """The format that the file is of by its content, or None.
 
@@ -50,6 +75,6 @@ def find_format(file: BinaryIO) -> Format | None:
     head = file.read(16)
     found = next((candidate for candidate in FORMATS if candidate.matches(head)), None)
     if found is TIFF or found is RAW:
-        require_modest(FileSlices(file))
+        _require_modest_once(file)
     # Most cameras' RAW files are TIFF files whose first page is a small preview: fusing that would be a quiet loss.
     return RAW if found is TIFF and is_raw_tiff(file) else found

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from allfocus.errors import AllfocusError, InputError, MemoryShortageError
 from allfocus.files.opening import open_plain
 from allfocus.images.conversion import image_of
-from allfocus.images.decoded import Format, Header, require_pixels
+from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, find_format
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order
+from allfocus.images.memory import require_room
+from allfocus.images.ome_zarr_files import ZarrPlane
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
 
@@ -33,6 +35,7 @@ __all__ = [
     "Paths",
     "StackReader",
     "decode_picture",
+    "guarded",
     "list_files",
     "list_frames",
     "natural_order",
@@ -41,6 +44,7 @@ __all__ = [
     "read_image",
     "read_stack",
     "too_few_frames",
+    "with_file",
 ]
 
 Result = TypeVar("Result")
@@ -59,6 +63,12 @@ class FrameFile:
     called: str | None = None
     """What messages call the file, where that is not its own name."""
 
+    label: str | None = None
+    """What messages call the frame, where its number in the file says little."""
+
+    zarr: ZarrPlane | None = None
+    """Where it lies in an OME-Zarr, which the path is then."""
+
     @property
     def page(self) -> int:
         """The page of a multi-page file, from 0."""
@@ -67,6 +77,8 @@ class FrameFile:
     @property
     def name(self) -> str:
         """How messages call this frame: its file name, with the page (from 1) for a multi-page file."""
+        if self.label is not None and self.called is None:
+            return self.label
         name = self.called or self.path.name
         return name if self.header.pages == 1 else f"{name} page {self.page + 1}"
 
@@ -123,19 +135,19 @@ def read_image(
     """
     path = Path(path)
     with _called(name):
-        return _with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
+        return with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
 
 
 def decode_picture(file: BinaryIO, path: Path, *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
     """The same as :func:`read_image` from an open file; ``path`` is only the name it goes by."""
     kind = _require_format(file, path)
-    return _guarded(path, lambda: image_of(kind.decode(file, page, max_pixels), path))
+    return guarded(path, lambda: image_of(kind.decode(file, page, max_pixels), path))
 
 
 def read_headers(file: BinaryIO, path: Path) -> list[FrameFile]:
     """The frames in an open file by its headers alone; ``path`` is the name it goes by."""
     kind = _require_format(file, path)
-    headers = _guarded(path, lambda: kind.read_headers(file))
+    headers = guarded(path, lambda: kind.read_headers(file))
     return [FrameFile(path, header) for header in headers]
 
 
@@ -272,6 +284,8 @@ class StackReader:
         return image
 
     def _decode(self, frame: FrameFile) -> Image:
+        if frame.zarr is not None:
+            return _decode_zarr(frame, self._max_pixels)
         name = None if frame.called is None else frame.name
         return read_image(frame.path, page=frame.page, max_pixels=self._max_pixels, name=name)
 
@@ -496,10 +510,15 @@ def read_stack(
 
 
 def _frames_of(path: Path) -> list[FrameFile]:
-    return _with_file(path, lambda file: read_headers(file, path))
+    return with_file(path, lambda file: read_headers(file, path))
 
 
-def _with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
+def with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
+    """What an action gives on a file that is opened for it.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
     try:
         with open_plain(path) as file:
             return action(file)
@@ -512,14 +531,15 @@ def _with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
 def _require_format(file: BinaryIO, path: Path) -> Format:
     if not file.seek(0, os.SEEK_END):
         raise InputError("the file is empty", where=path, code="not-a-picture")
-    found = _guarded(path, lambda: find_format(file))
+    found = guarded(path, lambda: find_format(file))
     if found is None:
         known = ", ".join(candidate.name for candidate in FORMATS)
         raise InputError(f"not a picture that can be read; {known} are", where=path, code="not-a-picture")
     return found
 
 
-def _guarded(path: Path, action: Callable[[], Result]) -> Result:
+def guarded(path: Path, action: Callable[[], Result]) -> Result:
+    """What an action on a file gives; whatever a decoder raises becomes an error about that file."""
     try:
         with warnings.catch_warnings():
             # Decoders warn about odd metadata of files that they read well; that is no news for the user.
@@ -538,6 +558,22 @@ def _guarded(path: Path, action: Callable[[], Result]) -> Result:
         raise InputError(
             f"the file is truncated or damaged ({detail[:160]}); copy it again", where=path, code="damaged-picture"
         ) from error
+
+
+def _decode_zarr(frame: FrameFile, max_pixels: int) -> Image:
+    """A plane of an OME-Zarr, read now."""
+    plane = frame.zarr
+    if plane is None:
+        raise ValueError("the frame is not in an OME-Zarr")
+
+    def decode() -> Image:
+        require_pixels(frame.width, frame.height, max_pixels)
+        size = np.dtype(plane.stack.dtype).itemsize
+        require_room(frame.width, frame.height, frame.header.channels, size)
+        samples = plane.read(slice(0, frame.height), slice(0, frame.width))
+        return image_of(DecodedPicture(np.ascontiguousarray(samples, plane.stack.dtype)), frame.path)
+
+    return guarded(frame.path, decode)
 
 
 def _require_promise(frame: FrameFile, image: Image) -> None:

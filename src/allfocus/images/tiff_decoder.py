@@ -35,6 +35,9 @@ COMPRESSIONS = {1: "none", 5: "LZW", JPEG: "JPEG", 8: "deflate", 32946: "deflate
 COLOUR_CHANNELS = {"MINISBLACK": 1, "MINISWHITE": 1, "RGB": 3, "YCBCR": 3, "PALETTE": 1, "SEPARATED": 4}
 """Samples per pixel, extra ones not counted, of each colour space that is read."""
 
+OWN_UNITS = ("int8", "int16", "int32", "uint32")
+"""Integers that stand for no brightness by their type: read, as floating point is, in a unit of their own."""
+
 ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
@@ -78,9 +81,9 @@ KNOWN_VALUES = (
 
 def read_tiff_headers(file: BinaryIO) -> list[Header]:
     """The header of each frame in a TIFF file: all pages but reduced copies (thumbnails), or the z planes of an OME."""
-    with _open_tiff(file) as tiff:
+    with open_tiff(file) as tiff:
         _require_one_channel(tiff)  # leaves only part of each page behind, hence a new look at the file below
-    with _open_tiff(file) as tiff:
+    with open_tiff(file) as tiff:
         number = len(tiff.pages)
         frames = [index for index in range(number) if not tiff.pages[index].is_reduced]
         if not frames:
@@ -88,9 +91,16 @@ def read_tiff_headers(file: BinaryIO) -> list[Header]:
         return [_header_of(tiff.pages[index], index, number) for index in frames]
 
 
+def read_page_headers(file: BinaryIO, pages: Collection[int]) -> list[Header]:
+    """The header of each of these pages of a TIFF file, whatever its description says that they are."""
+    with open_tiff(file) as tiff:
+        number = len(tiff.pages)
+        return [_header_of(tiff.pages[index], index, number) for index in pages]
+
+
 def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     """The samples of one page of a TIFF file."""
-    with _open_tiff(file) as tiff:
+    with open_tiff(file) as tiff:
         number = len(tiff.pages)
         if not 0 <= page < number:
             raise InputError(f"there is no page {page + 1}: the file has {number}")
@@ -117,7 +127,7 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 
 
 @contextmanager
-def _open_tiff(file: BinaryIO) -> Iterator[Any]:
+def open_tiff(file: BinaryIO) -> Iterator[Any]:
     """The file, open in tifffile; what that logs about entries that say how to read the pixels is an error."""
     import tifffile
 
@@ -152,14 +162,23 @@ class _Complaints(logging.Handler):
             self.complaint = re.sub(r"<[^>]*> ", "", text)
 
 
-def _require_one_channel(tiff: Any) -> None:
-    """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
+def says_what_its_planes_are(tiff: Any) -> bool:
+    """Whether a file, open in tifffile, describes its planes, in words that can be looked at without harm.
+
+    Raises:
+        InputError: it promises more pages or planes than there can be.
+    """
     if len(tiff.pages) > MOST_PAGES:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
-    if not any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS):
-        return
     if tiff.is_ome:
-        _require_modest_ome(str(tiff.ome_metadata))
+        require_modest_ome(str(tiff.ome_metadata))
+    return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
+
+
+def _require_one_channel(tiff: Any) -> None:
+    """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
+    if not says_what_its_planes_are(tiff):
+        return
     _require_one_series(tiff)
     series = tiff.series[0]
     sizes: dict[str, int] = {}
@@ -182,7 +201,7 @@ def _require_one_channel(tiff: Any) -> None:
         )
 
 
-def _require_modest_ome(description: str) -> None:
+def require_modest_ome(description: str) -> None:
     """Raise InputError for a description of so many planes that the lists tifffile makes of them would fill memory.
 
     A hundred thousand bytes can promise a thousand million planes, each of which would take room before one is missed.
@@ -208,13 +227,17 @@ def _require_modest_ome(description: str) -> None:
         )
 
 
+def list_series(tiff: Any) -> list[Any]:
+    """The positions of a file, open in tifffile, that describes its planes: each is a series of its own."""
+    series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
+    # Programs that write page after page call each page a series; a microscope says what each of them is.
+    return series if tiff.is_ome or any(len(each.pages) > 1 for each in series) else series[:1]
+
+
 def _require_one_series(tiff: Any) -> None:
     """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
-    series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
-    if len(series) < 2:
-        return
-    # Programs that write page after page call each page a series; a microscope says what each of them is.
-    if tiff.is_ome or any(len(each.pages) > 1 for each in series):
+    series = list_series(tiff)
+    if len(series) > 1:
         names = ", ".join(str(each.name or number) for number, each in enumerate(series[:8], start=1))
         raise InputError(
             f"it holds {len(series)} positions or pictures ({names}{' ...' if len(series) > 8 else ''}), each with its "
@@ -270,12 +293,12 @@ def _header_of(page: Any, index: int, pages: int) -> Header:
 
 def _bit_depth_of(page: Any) -> int:
     kind = page.dtype.kind if page.dtype is not None else "?"
-    if kind == "f":
+    if kind == "f" or str(page.dtype.newbyteorder("=")) in OWN_UNITS:
         return 32
     if kind in "ub" and page.bitspersample <= 16:
         return 8 if page.bitspersample <= 8 and _photometric(page) != "PALETTE" else 16
     words = f"{page.bitspersample} bits of type {page.dtype}"
-    raise InputError(f"its samples have {words}; up to 16 bits without sign, and floating point, can be read")
+    raise InputError(f"its samples have {words}; integers of up to 32 bits and floating point can be read")
 
 
 def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Collection[int] | None = None) -> None:
@@ -357,8 +380,10 @@ def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
     colours = COLOUR_CHANNELS[photometric]
     samples, kind, notices = _without_extra_samples(samples, page, colours)
     if photometric == "MINISWHITE":
-        if samples.dtype.kind == "f":
-            raise InputError("its floating point values count from white down; save it with black as zero")
+        if samples.dtype.kind in "fi" or samples.dtype.itemsize > 2:
+            raise InputError(
+                "its values have a unit of their own and count from white down; save it with black as zero"
+            )
         samples = samples.copy()
         samples[..., :1] = _largest(page, samples) - samples[..., :1]
     elif photometric == "PALETTE":
@@ -424,7 +449,7 @@ def _largest(page: Any, samples: NDArray[Any]) -> int:
 
 def _white_of(page: Any) -> int | None:
     bits = page.bitspersample
-    if page.dtype.kind == "f" or bits in (8, 16) or _photometric(page) == "PALETTE":
+    if page.dtype.kind in "fi" or bits in (8, 16, 32) or _photometric(page) == "PALETTE":
         return None
     return int(2**bits - 1)
 

@@ -29,6 +29,8 @@ CHOSEN_ON_SAVING = "chosen when a result is saved"
 NOT_MEASURED_IN = "maps are looked at there, not measured in"
 SERVERS_OWN = "a setting of the server, not of its clients"
 
+SINGLE_PICTURES = "files are taken apart into single pictures when they are uploaded"
+
 Value = TypeVar("Value")
 
 
@@ -105,6 +107,23 @@ class FuseOptions:
     skip_bad: bool = _option(
         False, "Leave out frames that are damaged or do not belong, and name them, instead of stopping",
         title="Leave out bad frames", flags="--skip-bad",
+    )  # fmt: skip
+    position: str | None = _option(
+        None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
+        title="Position", metavar="NAME", absent={STUDIO: SINGLE_PICTURES},
+    )  # fmt: skip
+    time: str | None = _option(
+        None, "Which point in time of a file with several: its number from 1; all makes a series of them",
+        title="Point in time", metavar="NUMBER", absent={STUDIO: SINGLE_PICTURES},
+    )  # fmt: skip
+    channels: str | None = _option(
+        None, "Only these channels of a file with several: names or numbers from 1, with commas; by default all",
+        title="Channels", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
+    )  # fmt: skip
+    decide_by: str = _option(
+        "all", "By which channels the plane of each pixel is decided, for all channels alike: names, numbers or all; "
+        "each decides every channel by itself",
+        title="Decide by", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
     )  # fmt: skip
     linear_light: bool | None = _option(
         None, "Blend in linear light; by default when the frames tell their transfer curve",

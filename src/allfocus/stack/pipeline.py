@@ -21,6 +21,7 @@ from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import AnyPath, FuseOptions, FuseOutputs, Paths, gather
 from allfocus.stack.plan import Slab, plan_stack
 from allfocus.stack.result import StackFusion, covered_part, doubt_borders, show_worst_place
+from allfocus.stack.series import fuse_series
 from allfocus.stack.writing import ResultWriter
 
 MOST_KEPT = 2**29
@@ -45,9 +46,13 @@ def fuse_files(
     first frame. Nothing is written before all that can be checked has been: the frames, the method, the output paths.
     All files get their names together at the end: a run that fails leaves none of them and replaces nothing.
 
+    A file of a microscope may hold several positions, times and channels: ``position`` and ``time`` choose one, or make
+    a series of all; channels are decided together (``decide_by``). What the file says about the size of a pixel, the
+    step between planes and the channels is written into OME-TIFF, OME-Zarr, and TIFF as ImageJ has it.
+
     Args:
-        paths: The frames: files, a folder, a pattern, or one multi-page TIFF. The alpha of a frame is its mask: where
-            it is below one half the frame has no pixel. Where no frame has one, the output is transparent.
+        paths: The frames: files, a folder, a pattern, one multi-page TIFF, or an OME-Zarr. The alpha of a frame is its
+            mask: where it is below one half the frame has no pixel. Where no frame has one, the output is transparent.
         output: The file to write; its ending gives the format. Or all files to write: :class:`FuseOutputs`.
         options: How to fuse: :class:`FuseOptions`.
         names: How messages and the report call each file, instead of by its own name; no folder is shown then.
@@ -75,6 +80,8 @@ def fuse_files(
     options, outputs = gather(options, output, changes)
     keep = _room_to_keep() if options.align or options.skip_bad else 0  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
+    if plan.selection is not None and not plan.selection.is_one:
+        return fuse_series(plan, notes)
 
     reader, method, alignment = plan.reader, plan.method, None
     kept = find_readable(reader, notes) if options.skip_bad else list(range(reader.count))
@@ -115,8 +122,8 @@ def fuse_files(
         notes.end_step("fusing")
         depth = None
         if outputs.shows_depth:
-            sizes = {"z_step": options.z_step, "pixel_size": options.pixel_size}
-            depth = measure_stack(spool, result, exif=frames.exif, **sizes, progress=partial(notes.tell, "measuring"))
+            tell = partial(notes.tell, "measuring")
+            depth = measure_stack(spool, result, exif=frames.exif, **plan.lengths, progress=tell)
             notes.say(tell_depth(depth))
             notes.end_step("measuring")
 
@@ -132,6 +139,7 @@ def fuse_files(
             covered=covered_part(spool),
             worst_place=show_worst_place(result, spool),
             slabs=tuple(slab.path for slab in slabs),
+            dimensions=None if plan.selection is None else plan.selection.first,
             settings={**options.settings(), **plan.shown.settings(), "linear_light": curve is not None},
         )
         writer.write_all(fusion, spool)

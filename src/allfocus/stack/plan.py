@@ -11,10 +11,13 @@ from pathlib import Path
 from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
+from allfocus.fusion.channels import cannot_share
 from allfocus.fusion.methods import Method, require_method
+from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import check_output, require_name
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
+from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class StackPlan:
     """The outputs as settings and report call them: without folders where the frames have names of their own."""
     command: str
     """The command line that does the same."""
+    selection: Selection | None = None
+    """What of a file of a microscope is fused; None for plain pictures."""
 
     @property
     def picture(self) -> Path:
@@ -96,6 +101,14 @@ class StackPlan:
             for number, (first, last) in enumerate(ranges, start=1)
         ]
 
+    @property
+    def lengths(self) -> dict[str, str | None]:
+        """How far frames and pixels are apart, as ``z_step`` and ``pixel_size``: as asked for, or as the file says."""
+        held = None if self.selection is None else self.selection.first
+        step = None if held is None or held.z_step is None else f"{abs(held.z_step):.9g}um"
+        pixel = None if held is None or held.pixel_size is None else f"{held.pixel_size[1]:.9g}um"
+        return {"z_step": self.options.z_step or step, "pixel_size": self.options.pixel_size or pixel}
+
     def files(self, count: int) -> list[Path]:
         """Every file that will be written for so many frames: the picture first."""
         return [self.picture, *self.outputs.maps().values(), *(slab.path for slab in self.slabs(count))]
@@ -108,7 +121,11 @@ class StackPlan:
         """
         options, overwrite = self.options, self.outputs.overwrite
         quality, compression = options.quality, options.compression
+        check_format(self.picture, self.selection, options.bit_depth)
         for path in (self.picture, *(slab.path for slab in self.slabs(count))):
+            if is_zarr_name(path):
+                check_zarr_output(path, overwrite=overwrite)
+                continue
             check_output(
                 path, overwrite=overwrite, bit_depth=options.bit_depth, quality=quality, compression=compression
             )
@@ -153,11 +170,19 @@ def plan_stack(
             read_length(getattr(options, name), name=name)
     method = require_method(options.method, **options.demands(outputs))
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
-    reader = open_stack(
-        paths, names=names, max_pixels=options.max_pixels, keep_bytes=keep_bytes, on_bad_frame=leave_out
-    )
+    selection = select_planes(paths, options) if names is None else None
+    if selection is None:
+        reader = open_stack(
+            paths, names=names, max_pixels=options.max_pixels, keep_bytes=keep_bytes, on_bad_frame=leave_out
+        )
+    else:
+        reader = StackReader(selection.frames(0, 0), max_pixels=options.max_pixels, keep_bytes=keep_bytes)
     shown = outputs if names is None else outputs.without_folders()
-    plan = StackPlan(reader, outputs, options, method, shown, command_line(names or paths, shown, options))
+    plan = StackPlan(reader, outputs, options, method, shown, command_line(names or paths, shown, options), selection)
+    if selection is not None and not selection.is_one:
+        refuse_single_wishes(selection, outputs, options)
+        if selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
+            raise cannot_share(method)
     plan.check(reader.count)
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
@@ -181,6 +206,10 @@ def _readable(reader: StackReader) -> Iterator[int]:
 def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
     """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
     InputFiles(reader.files).refuse(outputs)
+    folders = [os.path.realpath(path) + os.sep for path in reader.files if os.path.isdir(path)]
+    for output in outputs:
+        if any(os.path.realpath(output).startswith(folder) for folder in folders):
+            raise InputError("lies in what is to be fused; choose another folder", where=output, code="is-an-input")
     taken: set[str] = set()
     for output in outputs:
         name = name_key(os.path.realpath(output))  # unlike Path.resolve, no error for a link that leads to itself

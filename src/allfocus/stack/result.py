@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.depth.stack_depth import StackDepth
 from allfocus.fusion.methods import FusionResult
 from allfocus.fusion.validity import covered_area
+from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 
@@ -49,6 +51,12 @@ class StackFusion(FusionResult):
     """The pictures of the slabs, in order."""
     outputs: dict[str, Path] = field(default_factory=dict)
     """Every other file that was written: "picture", and maps and report by the name of their option."""
+    dimensions: Dimensions | None = None
+    """What the file said about the stack: size of a pixel, step between planes, channels; None for plain pictures."""
+    series: tuple[str, ...] = ()
+    """What the stacks of a series are called, in order; ``image`` and the maps are those of the first."""
+    shown: NDArray[np.float32] | None = None
+    """The picture to look at, (H, W, 3) in 0..1, where ``image`` has several channels (H, W, C); None otherwise."""
     settings: dict[str, object] = field(default_factory=dict)
     """Every option with the value that was used; ``linear_light`` says whether light was blended."""
 
@@ -87,6 +95,38 @@ def show_worst_place(result: FusionResult, spool: FrameSpool) -> NDArray[np.floa
     return np.concatenate([result.image[area], spool[lost.places[0].frame][area]], axis=1, dtype=np.float32)
 
 
+COLOURS = ("#00ff00", "#ff00ff", "#00ffff", "#ff0000", "#0000ff", "#ffff00", "#ffffff")
+"""Of channels that have none."""
+
+
+def merge_channels(image: NDArray[Any], held: Dimensions) -> NDArray[np.float32]:
+    """Several channels as one picture to look at, (H, W, 3) in 0..1: each in its colour, over its own range.
+
+    Args:
+        image: (H, W, C).
+        held: With the channels.
+
+    Example:
+        >>> from allfocus.images.dimensions import Channel
+        >>> held = Dimensions("1", (1, 2), "uint16", channels=(Channel("a", "#ff0000"), Channel("b", "#00ff00")))
+        >>> merge_channels(np.array([[[0, 5], [9, 0]]], np.float32), held).tolist()
+        [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]]
+    """
+    merged = np.zeros((*image.shape[:2], 3), np.float32)
+    for number, channel in enumerate(held.channels):
+        layer = np.asarray(image[..., number], np.float32)
+        low, high = (float(value) for value in np.quantile(layer, (0.001, 0.999)))
+        unit = np.clip((layer - low) / max(high - low, 1e-9), 0, 1)
+        colour = channel.colour or COLOURS[number % len(COLOURS)]
+        for place in range(3):
+            merged[..., place] += unit * np.float32(int(colour[1 + 2 * place : 3 + 2 * place], 16) / 255)
+    return np.clip(merged, 0, 1)
+
+
+def _visible(fusion: StackFusion) -> NDArray[Any]:
+    return fusion.image if fusion.shown is None else fusion.shown
+
+
 def _decision_map(fusion: StackFusion) -> Image | None:
     return None if fusion.decision is None else decision_picture(fusion.decision, len(fusion.frames))
 
@@ -102,7 +142,7 @@ def _veil_map(fusion: StackFusion) -> Image | None:
 def _check_map(fusion: StackFusion) -> Image | None:
     from allfocus.fusion.lost_detail import paint_lost_detail
 
-    return None if fusion.lost_detail is None else Image(paint_lost_detail(fusion.image, fusion.lost_detail))
+    return None if fusion.lost_detail is None else Image(paint_lost_detail(_visible(fusion), fusion.lost_detail))
 
 
 MAP_PICTURES: dict[str, Callable[[StackFusion], Image | None]] = {

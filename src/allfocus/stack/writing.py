@@ -1,5 +1,7 @@
 """A fused stack -> its files: the picture, the slabs, the maps and the report."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,44 @@ from numpy.typing import NDArray
 
 from allfocus.depth.stack_depth import DEPTH_FILES
 from allfocus.files.placing import StagedFiles
+from allfocus.images.calibrated_files import (
+    FusedPlanes,
+    ReadPlane,
+    encode_imagej,
+    encode_ome_tiff,
+    imagej_cannot,
+    is_ome_tiff,
+    is_zarr_name,
+    write_ome_zarr,
+)
+from allfocus.images.conversion import to_integers
+from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
+from allfocus.images.ome_xml import describe_result
+from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
+from allfocus.images.tiff_decoder import OWN_UNITS
 from allfocus.images.writing import ENCODERS, encode_image
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import MAP_PICTURES, StackFusion
 from allfocus.version import __version__
+
+
+def stored_samples(pixels: NDArray[np.float32], reader: StackReader, bit_depth: int | None, dtype: str) -> NDArray[Any]:
+    """Fused pixels in 0..1 as a file of a microscope stores them: in the type and units of its stack.
+
+    Args:
+        pixels: (H, W) or (H, W, 3).
+        reader: Of the frames.
+        bit_depth: That was asked for; None for that of the frames.
+        dtype: Of the frames.
+    """
+    depth = bit_depth or reader.bit_depth
+    if depth < 32:
+        return to_integers(pixels, depth)
+    kind = np.dtype(dtype) if bit_depth is None and dtype in OWN_UNITS else None
+    return reader.value_range.from_unit(pixels, kind)
 
 
 class ResultWriter:
@@ -43,7 +76,7 @@ class ResultWriter:
         options, count = self._plan.options, frames or len(self._kept)
         if covered is not None and path.suffix.lower() in (".jpg", ".jpeg"):
             self._notes.say("parts of the picture that no frame shows are filled in, because JPEG has no transparency")
-        kind = ENCODERS[path.suffix.lower()]
+        kind = ENCODERS[".tif" if is_zarr_name(path) else path.suffix.lower()]
         if options.bit_depth is None and self._plan.reader.bit_depth > max(kind.bit_depths):
             self._notes.say(
                 f"the frames have {self._plan.reader.bit_depth} bits per channel, {kind.name} has "
@@ -56,6 +89,9 @@ class ResultWriter:
                 f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them scaled: "
                 "the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
             )
+        if self._is_calibrated(path):
+            self._write_calibrated(path, pixels, covered)
+            return
         picture = self._plan.reader.result_image(
             pixels.astype(np.float32, copy=False), alpha=alpha, frame=self._kept[0], own_units=own_units
         )
@@ -72,6 +108,67 @@ class ResultWriter:
         )
         self._add("picture" if path == self._plan.picture else "", path, data)
 
+    def _is_calibrated(self, path: Path) -> bool:
+        """Whether a picture is written with what a microscope knows: always as OME, as TIFF where that can be."""
+        if is_ome_tiff(path) or is_zarr_name(path):
+            return True
+        selection = self._plan.selection
+        if selection is None or path.suffix.lower() not in (".tif", ".tiff") or self._most_opaque is not None:
+            return False
+        return selection.first.is_calibrated and not imagej_cannot([self._described((1, 1))])
+
+    def _described(self, size: tuple[int, int]) -> Dimensions:
+        """What is known about a picture of the stack."""
+        reader, selection = self._plan.reader, self._plan.selection
+        depth = self._plan.options.bit_depth or reader.bit_depth
+        kind = {8: "uint8", 16: "uint16", 32: "float32"}[depth]
+        if selection is not None and self._plan.options.bit_depth is None and selection.first.dtype in OWN_UNITS:
+            kind = selection.first.dtype
+        own = {"size": size, "dtype": kind, "times": 1}
+        if selection is None:
+            samples = 3 if reader.channels == 3 else 1
+            return Dimensions(self._plan.picture.name.split(".")[0], planes=reader.count, samples=samples, **own)  # type: ignore[arg-type]  # each fits its field
+        return replace(selection.first, **own)  # type: ignore[arg-type]  # each fits its field
+
+    def _write_calibrated(self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None) -> None:
+        if covered is not None or self._most_opaque is not None:
+            self._notes.say(f"{path.name} has no transparency: what no frame shows is filled in")
+        held = self._described((1, 1))
+        unit = np.asarray(pixels, np.float32)
+        samples = stored_samples(unit, self._plan.reader, self._plan.options.bit_depth, held.dtype)
+        height, width = samples.shape[:2]
+        self.write_planes(path, (self._described((height, width)),), lambda position, time, channel: samples)
+
+    def write_planes(self, path: Path, positions: Sequence[Dimensions], read: ReadPlane) -> None:
+        """Writes fused planes of any number of positions, times and channels, with all that is known about them.
+
+        Args:
+            path: Its ending gives the format: OME-TIFF, OME-Zarr, or TIFF as ImageJ has it.
+            positions: What each position holds.
+            read: Gives each plane.
+        """
+        options, selection = self._plan.options, self._plan.selection
+        history = f"fused by allfocus {__version__} from {len(self._kept)} frames with {options.method}"
+        described = [describe_result(held, history) for held in positions]
+        numbers = [] if selection is None else list(dict.fromkeys(position for position, _ in selection.places))
+        planes = FusedPlanes(
+            tuple(held for held, _ in described),
+            read,
+            described[0][1],
+            f"allfocus {__version__}",
+            like=tuple(selection.file.zarr[number] for number in numbers) if selection and selection.file.zarr else (),
+            chosen=None if selection is None else selection.channels,
+        )
+        self._tell()
+        name = "picture" if path == self._plan.picture else ""
+        if is_zarr_name(path):
+            own = path.name.split(".")[0]
+            self._files.add_folder(path, lambda folder: write_ome_zarr(planes, folder, name=own))
+            self._note(name, path)
+        else:
+            encode = encode_ome_tiff if is_ome_tiff(path) else encode_imagej
+            self._add(name, path, encode(planes, compression=options.compression))
+
     def _opacity(self, covered: NDArray[np.bool_] | None) -> NDArray[np.float32] | None:
         """Alpha of the result: that of the frames, and nothing where no frame has a pixel; None when it is opaque."""
         opacity = self._most_opaque
@@ -81,12 +178,13 @@ class ResultWriter:
 
     def write_all(self, fusion: StackFusion, spool: FrameSpool) -> None:
         """Writes all that was asked for, but the slabs; the report takes its frames from the spool."""
-        self._write_maps(fusion)
+        self.write_maps(fusion)
         self.write_picture(self._plan.picture, fusion.image, fusion.covered)
         self._notes.end_step("writing")
         self._write_report(fusion, spool)
 
-    def _write_maps(self, fusion: StackFusion) -> None:
+    def write_maps(self, fusion: StackFusion) -> None:
+        """Writes the maps that were asked for."""
         for name, path in self._plan.outputs.maps().items():
             picture = MAP_PICTURES[name](fusion) if name in MAP_PICTURES else None
             if picture is not None:
@@ -128,6 +226,9 @@ class ResultWriter:
 
     def _add(self, name: str, path: Path, data: bytes | memoryview) -> None:
         self._files.add(path, data)
+        self._note(name, path)
+
+    def _note(self, name: str, path: Path) -> None:
         if name:
             self.outputs[name] = path
             self._tell()

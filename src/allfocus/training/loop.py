@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from allfocus.errors import InputError, TrainingError
+from allfocus.files.run_folder import check_run_folder
 from allfocus.network.checkpoint import build_network, load_network
 from allfocus.training.photos import load_banks
 from allfocus.training.recipe import Recipe, learning_rate
@@ -76,8 +77,8 @@ def train(
     tell = progress if progress is not None and rank == 0 else lambda _: None
     iterations, every = recipe.optimizer.iterations, recipe.log
     folder = RunFiles(run, recipe)
-    if not resume:
-        folder.require_new()  # before hundreds of photos are read
+    if rank == 0:  # the others would see what this one has begun
+        check_run_folder(run, resume=resume)  # before hundreds of photos are read
     bank, held_out = load_banks(
         photos,
         # What the largest filter and the largest movement need around a crop.

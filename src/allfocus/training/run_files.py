@@ -28,16 +28,6 @@ class RunFiles:
         self._state = path / STATE_FILE
         self._recipe = recipe
 
-    def require_new(self) -> None:
-        """Raises InputError when it holds a run."""
-        if self._state.exists():
-            raise InputError(
-                "holds a run already",
-                where=self.path,
-                hint=["{resume=on} to go on", "name another folder"],
-                code="output-exists",
-            )
-
     def make(self) -> None:
         """Makes the folder and writes the recipe; raises OutputError where that cannot be done."""
         content = json.dumps(dataclasses.asdict(self._recipe), indent=2) + "\n"

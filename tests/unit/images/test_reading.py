@@ -306,12 +306,21 @@ def test_odd_bit_depths_reach_from_black_to_white(tmp_path, bits):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [(np.int16, "int16"), (np.uint32, "32 bits"), (np.complex64, "complex")], ids=str
+    ("kind", "words"), [(np.int64, "int64"), (np.uint64, "64 bits"), (np.complex64, "complex")], ids=str
 )
 def test_types_that_are_no_picture_are_refused(tmp_path, kind, words):
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((4, 4), kind), photometric="minisblack")
     with pytest.raises(InputError, match=words):
         read_image(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint32, ">i2"])
+def test_integers_with_a_unit_of_their_own_are_read_as_they_are(tmp_path, kind):
+    values = np.array([[-100, 0, 7], [100, 99, 1]]) + (0 if np.dtype(kind).kind == "i" else 100)
+    tifffile.imwrite(tmp_path / "a.tif", values.astype(kind), photometric="minisblack")
+    image = read_image(tmp_path / "a.tif")
+    np.testing.assert_array_equal(image.pixels, values)
+    assert image.bit_depth == 32
 
 
 @pytest.mark.parametrize(("tag", "value"), [("StripByteCounts", 0), ("StripOffsets", 10**6)])

@@ -3,22 +3,25 @@
 import dataclasses
 import functools
 import os
-import time
+import time as clock
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from allfocus.batch.cluster import PATIENCE, Cluster, Lost
-from allfocus.batch.planes.ome_zarr_files import CHUNK, create_result, find_foreign, is_zarr, write_metadata
-from allfocus.batch.planes.reading import describe_planes
+from allfocus.batch.planes.reading import PlaneStack, describe_planes
 from allfocus.batch.planes.tasks import (
+    MAPS,
     Block,
     PlaneJob,
     cut_blocks,
     fuse_block,
     make_plan,
+    map_kind,
     peak_memory,
     shrink_block,
     survey_block,
@@ -30,6 +33,7 @@ from allfocus.batch.planes.work_folder import (
     KEY,
     clear_unless_same,
     discard,
+    put_beside,
     put_in_place,
     refuse_inputs,
     work_folder,
@@ -37,11 +41,24 @@ from allfocus.batch.planes.work_folder import (
 from allfocus.batch.stack_task import software_key
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.protection import existing_file
+from allfocus.images.dimensions import EVERY, Channel, Dimensions
+from allfocus.images.ome_xml import describe_result
+from allfocus.images.ome_zarr_files import (
+    CHUNK,
+    ZarrResult,
+    create_result,
+    find_foreign,
+    is_zarr,
+    require_zarr,
+    write_metadata,
+)
 from allfocus.progress import StepProgress
 from allfocus.version import __version__
 
 BLOCK_SIDE = 4096
-"""Pixels a side of what a worker fuses at a time: about 1.5 GB at the peak, whatever the planes measure."""
+"""Pixels a side of what a worker fuses at a time: less than 2 GB at the peak, whatever the planes measure."""
+LAYERS_OF_A_BLOCK = 3
+"""Layers of a block of that side; blocks of more channels are smaller, so that they take no more memory."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,8 @@ class PlaneFusion:
 
     output: Path
     """The OME-Zarr or TIFF."""
+    maps: dict[str, Path]
+    """The maps that were written, by their name."""
     size: tuple[int, int]
     """Height and width."""
     planes: int
@@ -68,6 +87,11 @@ def fuse_planes(
     output: str | os.PathLike[str],
     *,
     channel: int | None = None,
+    channels: str | None = None,
+    position: str | None = None,
+    time: str | None = None,
+    decide_by: str = EVERY,
+    maps: Collection[str] = (),
     prefer: str | None = None,
     device: str = "auto",
     block: int = BLOCK_SIDE,
@@ -86,9 +110,15 @@ def fuse_planes(
     not depend on their size. A run that was interrupted goes on where it stopped.
 
     Args:
-        planes: An OME-Zarr with z, a folder of large TIFF files, or one multi-page TIFF.
+        planes: An OME-Zarr with z, a folder of large TIFF files, or one multi-page TIFF (OME, ImageJ or plain).
         output: The OME-Zarr (``.zarr``) or tiled TIFF (``.tif``, ``.ome.tif``) to write; it appears when it is whole.
-        channel: The one to take of several, from 0; three are taken as red, green and blue.
+        channel: The only one to take of several, from 0.
+        channels: Those to take of several, by name or number from 1, with commas; None takes all.
+        position: The one to take of several, by name or number from 1.
+        time: The one to take of several, by its number from 1.
+        decide_by: The channels by which all are decided, by name or number from 1; ``all``, or ``each`` by itself.
+        maps: Also write these beside the result: "depth" (16-bit grey, the first plane black), "confidence" and
+            "decision"; ``x.zarr`` gets ``x_depth.zarr``.
         prefer: "near" favours the first planes where planes conflict, "far" the last.
         device: "auto", "cpu" or "cuda".
         block: Pixels a side that a worker fuses at a time, a multiple of 1024; its memory grows with the square.
@@ -105,64 +135,165 @@ def fuse_planes(
         OutputError: The output cannot be written.
         AllfocusError: A block could not be fused; what is done is kept for the next run.
     """
-    began = time.monotonic()
+    began = clock.monotonic()
     target = Path(output).absolute()
     if block < CHUNK or block % CHUNK:
         raise InputError(f"block is a multiple of {CHUNK} pixels; found {block}")
-    stack = describe_planes(Path(planes), channel=channel, fill_missing=fill_missing)
-    refuse_inputs(target, stack.files, Path(planes).absolute() if stack.zarr else None)
-    _check_place(target)
-    settings = {"prefer": prefer, "block": block, "software": software_key("ips")}
+    if channel is not None and channel < 0:
+        raise InputError(f"channel = {channel}; channels count from 0", code="bad-option")
+    stack = describe_planes(
+        Path(planes),
+        position=position,
+        time=time,
+        channels=channels if channel is None else str(channel + 1),
+        decide_by=decide_by,
+        fill_missing=fill_missing,
+    )
+    targets = {name: map_path(target, name) for name in _check_maps(maps, stack)}
+    for path in (target, *targets.values()):
+        refuse_inputs(path, stack.files, Path(planes).absolute() if stack.zarr else None)
+        _check_place(path)
+    block = block_side(block, stack.channels)
+    settings = {"prefer": prefer, "block": block, "software": software_key("ips"), "maps": sorted(targets)}
     content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), settings]
     with work_folder(target) as folder:
-        _require_free(folder, target, overwrite=overwrite)
+        for path in (target, *targets.values()):
+            _require_free(folder, target, path, overwrite=overwrite)
         clear_unless_same(folder, target, content)
         with Cluster(scheduler, workers=workers, memory_limit=memory_limit, patience=patience) as cluster:
             result = create_result(
                 folder / "image.zarr", stack.size, stack.channels, stack.dtype, stack.zarr, chunk=CHUNK
             )
-            job = PlaneJob(stack, str(folder), result, prefer, device, uuid.uuid4().hex)
+            wanted = tuple(
+                (name, create_result(folder / f"{name}.zarr", stack.size, 1, map_kind(name, stack.count), None))
+                for name in targets
+            )
             steps = _Steps(cluster, folder, progress)
-            _fuse_in_blocks(steps, job, block)
-            _finish(steps, job, target)
+            run = uuid.uuid4().hex
+            for number, own in enumerate(_parts(stack)):
+                job = PlaneJob(own, str(folder), result, prefer, device, layer=number, maps=wanted, run=run)
+                _fuse_in_blocks(steps, job, block)
+            _shrink(steps, result, "")
+            for name, made in wanted:
+                _shrink(steps, made, f"{name} ")
+                _finish(steps, job, made, targets[name], _map_dimensions(stack, name))
+            _finish(steps, job, result, target, stack.held)
         if stack.states() != content[1]:
             raise InputError(f"{planes}: was changed while it was fused; run it again when it is whole")
-        _require_free(folder, target, overwrite=overwrite)
+        for path in (target, *targets.values()):
+            _require_free(folder, target, path, overwrite=overwrite)
+        for name, path in targets.items():
+            put_beside(folder, f"{name}.zarr" if path.suffix == ".zarr" else path.name, path, overwrite=overwrite)
         put_in_place(folder, target, overwrite=overwrite)
     return PlaneFusion(
         output=target,
+        maps=targets,
         size=stack.size,
         planes=stack.count,
         levels=len(result.shapes),
         blocks=steps.blocks,
         blocks_done_before=steps.done_before,
         peak_memory=steps.peak_memory,
-        seconds=time.monotonic() - began,
+        seconds=clock.monotonic() - began,
     )
 
 
+def block_side(asked: int, layers: int) -> int:
+    """Pixels a side of a block that takes no more memory with so many layers than a colour picture takes.
+
+    Example:
+        >>> block_side(4096, 3), block_side(4096, 4), block_side(4096, 12)
+        (4096, 3072, 2048)
+    """
+    return max(CHUNK, int(asked / max(1.0, (layers / LAYERS_OF_A_BLOCK) ** 0.5)) // CHUNK * CHUNK)
+
+
+def map_path(target: Path, name: str) -> Path:
+    """Where a map of a result goes.
+
+    Example:
+        >>> map_path(Path("a.ome.zarr"), "depth").name, map_path(Path("b.tif"), "depth").name
+        ('a_depth.ome.zarr', 'b_depth.tif')
+    """
+    stem, dot, endings = target.name.partition(".")
+    if endings.lower() not in ("zarr", "ome.zarr", "tif", "tiff", "ome.tif", "ome.tiff"):
+        stem, dot, endings = target.stem, ".", target.suffix.lstrip(".")
+    return target.with_name(f"{stem}_{name}{dot}{endings}")
+
+
+def _check_maps(maps: Collection[str], stack: PlaneStack) -> list[str]:
+    unknown = [name for name in maps if name not in MAPS]
+    if unknown:
+        raise InputError(f"planes have no {unknown[0]} maps; there are {', '.join(MAPS)}", code="bad-option")
+    if maps and len(_parts(stack)) > 1:
+        raise InputError(
+            "each channel is decided by itself, so there is no one map of them",
+            hint=["{decide_by=default}", "leave out the maps"],
+            code="method-cannot",
+        )
+    return [name for name in MAPS if name in maps]
+
+
+def _parts(stack: PlaneStack) -> list[PlaneStack]:
+    """What is decided at once: all of it, or each channel by itself."""
+    together = stack.taken is None or stack.composite is not None or stack.channels == 1
+    return [stack] if together else [stack.only(layer) for layer in range(stack.channels)]
+
+
+def _map_dimensions(stack: PlaneStack, name: str) -> Dimensions | None:
+    if stack.held is None:
+        return None
+    own = {"channels": (Channel(name),), "samples": 1, "dtype": map_kind(name, stack.count)}
+    return dataclasses.replace(stack.held, **own)  # type: ignore[arg-type]  # each fits its field
+
+
 def _fuse_in_blocks(steps: "_Steps", job: PlaneJob, block: int) -> None:
-    stack, result = job.planes, job.result
-    steps.run("surveying", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
-    steps.run("planning", _plan_once, job, [(0, 0, 0, 0)])
-    steps.run("fusing", fuse_block, job, cut_blocks(stack.size, block))
+    stack = job.planes
+    which = f" {job.layer}" if job.layer else ""
+    steps.run(f"surveying{which}", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
+    steps.run(f"planning{which}", _plan_once, job, [(0, 0, 0, 0)])
+    steps.run(f"fusing{which}", fuse_block, job, cut_blocks(stack.size, block))
+
+
+def _shrink(steps: "_Steps", result: ZarrResult, name: str) -> None:
     for level, shape in enumerate(result.shapes[1:], start=1):
         sides = dict(zip(result.axes, shape, strict=True))
         shrink = functools.partial(_shrink_level, level)
-        steps.run(f"shrinking {level}", shrink, job, cut_blocks((sides["y"], sides["x"]), 2 * CHUNK))
+        steps.run(f"shrinking {name}{level}", shrink, result, cut_blocks((sides["y"], sides["x"]), 2 * CHUNK))
 
 
-def _finish(steps: "_Steps", job: PlaneJob, target: Path) -> None:
+def _finish(steps: "_Steps", job: PlaneJob, result: ZarrResult, target: Path, held: Dimensions | None) -> None:
     """Makes the fused blocks a whole OME-Zarr or TIFF, still in the work folder."""
     stack = job.planes
     history = f"fused by allfocus {__version__} from {stack.count} planes with ips"
     name = target.name.split(".")[0]
+    known = held or Dimensions(name, stack.size, stack.dtype, samples=3 if stack.is_colour else 1)
+    known = dataclasses.replace(known, pixel_size=known.pixel_size or stack.pixel_size, planes=stack.count, times=1)
+    described, origin = describe_result(known, history)
+    if described.name.isdecimal():
+        described = dataclasses.replace(described, name=name)
+    picture = held is stack.held
     if target.suffix == ".zarr":
-        options: dict[str, Any] = {"channel": stack.channel, "pixel_size": stack.pixel_size}
-        write_metadata(job.result, stack.zarr, name=name, history=history, **options)
+        like = stack.zarr if picture else None
+        ranges = [] if stack.zarr else _ranges(result)
+        options: dict[str, Any] = {"channels": stack.taken, "origin": origin.to_plain(), "ranges": ranges}
+        write_metadata(result, like, name=name, history=history, dimensions=described, **options)
     else:
-        labels = TiffLabels(name, history, stack.pixel_size, stack.icc_profile)
-        steps.run("writing", functools.partial(_write_tiff_once, target.name, labels), job, [(0, 0, 0, 0)])
+        profile = stack.icc_profile if picture else None
+        labels = TiffLabels(described, origin, f"allfocus {__version__}", profile)
+        write = functools.partial(_write_tiff_once, target.name, labels, job.folder)
+        steps.run(f"writing {target.name}", write, result, [(0, 0, 0, 0)])
+
+
+def _ranges(result: ZarrResult) -> list[tuple[float, float]]:
+    """The values between which a viewer shows each layer, from the smallest copy."""
+    array = require_zarr().open_group(result.path, mode="r")[str(len(result.shapes) - 1)]
+    found = []
+    for layer in range(result.layers):
+        values = np.asarray(array[result.slices(slice(None), slice(None), layer)])
+        low, high = (float(value) for value in np.quantile(values, (0.001, 0.999)))
+        found.append((low, max(high, low + 1e-6)))
+    return found
 
 
 def _plan_once(job: PlaneJob, block: Block) -> int:
@@ -170,13 +301,13 @@ def _plan_once(job: PlaneJob, block: Block) -> int:
     return make_plan(job)
 
 
-def _shrink_level(level: int, job: PlaneJob, block: Block) -> int:
-    return shrink_block(job, level, block)
+def _shrink_level(level: int, result: ZarrResult, block: Block) -> int:
+    return shrink_block(result, level, block)
 
 
-def _write_tiff_once(name: str, labels: TiffLabels, job: PlaneJob, block: Block) -> int:
+def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrResult, block: Block) -> int:
     del block
-    write_plane_tiff(job.result, Path(job.folder, name), labels)
+    write_plane_tiff(result, Path(folder, name), labels)
     return peak_memory()
 
 
@@ -191,7 +322,7 @@ class _Steps:
         self.done_before = 0
         self.peak_memory = 0
 
-    def run(self, step: str, function: Callable[[PlaneJob, Block], int], job: PlaneJob, blocks: list[Block]) -> None:
+    def run(self, step: str, function: Callable[[Any, Block], int], job: Any, blocks: list[Block]) -> None:
         """Has a step done on the blocks that are not done yet."""
         markers = {block: self._folder / "done" / f"{step} {block[0]} {block[2]}" for block in blocks}
         waiting = [block for block in blocks if not markers[block].exists()]
@@ -217,8 +348,9 @@ class _Steps:
 class _Call:
     """A function with its job, which can be sent to a worker."""
 
-    function: Callable[[PlaneJob, Block], int]
-    job: PlaneJob
+    function: Callable[[Any, Block], int]
+    job: Any
+    """A :class:`PlaneJob`, or the arrays of a result."""
 
     def __call__(self, block: Block) -> int:
         return self.function(self.job, block)
@@ -233,10 +365,10 @@ def _check_place(target: Path) -> None:
         raise OutputError(f"{target}: the folder {target.parent} is read-only; choose another")
 
 
-def _require_free(folder: Path, target: Path, *, overwrite: bool) -> None:
-    """Raise OutputError when what lies at the target may not be replaced; a work folder made for nothing goes again."""
+def _require_free(folder: Path, target: Path, path: Path, *, overwrite: bool) -> None:
+    """Raise OutputError when what lies at a path may not be replaced; a work folder made for nothing goes again."""
     try:
-        _check_target(target, overwrite=overwrite)
+        _check_target(path, overwrite=overwrite)
     except OutputError:
         if not (folder / KEY).exists():  # nothing of an interrupted run is in it
             discard(folder, target)

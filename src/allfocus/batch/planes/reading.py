@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,21 +15,17 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.planes.ome_zarr_files import (
-    ZarrStack,
-    describe_zarr,
-    is_zarr,
-    pixel_size_of,
-    require_chunks,
-    require_zarr,
-)
 from allfocus.batch.planes.tiled_tiff import read_pixel_size
 from allfocus.errors import InputError
+from allfocus.fusion.channels import Composite, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
 from allfocus.images.conversion import from_integers
-from allfocus.images.reading import FrameFile, list_frames
+from allfocus.images.dimensions import EACH, EVERY, Dimensions
+from allfocus.images.ome_zarr_files import ZarrStack, open_array, require_zarr
+from allfocus.images.reading import FrameFile
 from allfocus.images.spool import reduce_frame
+from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
 from allfocus.images.tiff_decoder import require_segments
 
 CACHE_BYTES = 400_000_000
@@ -49,7 +46,7 @@ class PlaneStack:
     size: tuple[int, int]
     """Height and width."""
     channels: int
-    """1 (grey) or 3 (red, green, blue)."""
+    """Layers of a plane: 1 for grey, 3 for red, green and blue, else one for each channel that is taken."""
     count: int
     """Planes in the stack."""
     dtype: str
@@ -59,14 +56,38 @@ class PlaneStack:
     zarr: ZarrStack | None = None
     """For OME-Zarr."""
     pages: tuple[tuple[str, int], ...] = ()
-    """For TIFF: the file and page of each plane."""
-    channel: int | None = None
-    """The one channel to take of several; None takes all."""
+    """For TIFF: the file and page of each plane, channel after channel."""
+    taken: tuple[int, ...] | None = None
+    """The channels that are taken, from 0; None where planes are grey or colour pictures."""
+    time: int = 0
+    """The point in time that is taken, from 0."""
+    held: Dimensions | None = None
+    """What the file says about what is taken of it."""
+    composite: Composite | None = None
+    """What is decided on where there are several channels; None decides on the planes as they are."""
     pixel_size: tuple[float, float] | None = None
     """Height and width of a pixel in micrometres; None where it is not known."""
     icc_profile: bytes | None = None
     fill_missing: bool = False
     """Whether chunks that an OME-Zarr lacks are empty; otherwise they are lost, and an error."""
+
+    @property
+    def is_colour(self) -> bool:
+        """Whether the layers are red, green and blue, read together."""
+        return self.channels == 3 and self.taken is None
+
+    @property
+    def decided_shape(self) -> tuple[int, ...]:
+        """Of what is decided on: (H, W) or (H, W, 3)."""
+        seen = self.composite is not None and len(self.composite.chosen) > 1
+        return (*self.size, 3) if seen or self.is_colour else self.size
+
+    def only(self, layer: int) -> "PlaneStack":
+        """The same planes with one channel of those that are taken, which is decided by itself."""
+        if self.taken is None:
+            return self
+        pages = self.pages[layer * self.count : (layer + 1) * self.count]
+        return dataclasses.replace(self, channels=1, taken=(self.taken[layer],), pages=pages, composite=None)
 
     @property
     def files(self) -> list[Path]:
@@ -75,8 +96,8 @@ class PlaneStack:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each plane: (H, W) or (H, W, 3)."""
-        return self.size if self.channels == 1 else (*self.size, 3)
+        """Of each plane: (H, W), or (H, W, layers)."""
+        return self.size if self.channels == 1 else (*self.size, self.channels)
 
     def states(self) -> list[Any]:
         """What changes when the planes do, as far as can be told without reading them.
@@ -91,72 +112,100 @@ class PlaneStack:
         return [[state.st_size, state.st_mtime_ns] for state in found]
 
 
-def describe_planes(path: Path, *, channel: int | None = None, fill_missing: bool = False) -> PlaneStack:
-    """What a stack of planes holds, by its metadata alone.
+def describe_planes(
+    path: Path,
+    *,
+    position: str | None = None,
+    time: str | None = None,
+    channels: str | None = None,
+    decide_by: str = EVERY,
+    fill_missing: bool = False,
+) -> PlaneStack:
+    """What a stack of planes holds, by its metadata alone, and a look at a few tiles where channels are weighed.
 
     Args:
         path: An OME-Zarr, a folder of TIFF files, or one multi-page TIFF.
-        channel: The one to take of several, from 0; by default three are red, green and blue.
+        position: The one to take of several: its name, or its number from 1.
+        time: The one to take of several: its number from 1.
+        channels: Those to take of several, by name or number from 1, with commas; None takes all.
+        decide_by: The channels that are decided on, the same way; ``all`` of them, or ``each`` by itself.
         fill_missing: Take chunks that an OME-Zarr lacks as empty.
 
     Raises:
         InputError: It cannot be read in parts, or is no stack.
     """
     path = path.absolute()
-    if path.is_dir() and is_zarr(path):
-        stack = dataclasses.replace(_describe_zarr_planes(path, channel), fill_missing=fill_missing)
+    found = open_stack_file(path)
+    position_number, time_number = _require_one(found, position, time)
+    held = found.positions[position_number]
+    if found.zarr and channels is None:
+        held = as_colour(held)
+    taken = held.choose_channels(channels)
+    if held.planes < 2:
+        raise InputError("has only one plane (z); a stack needs at least two", where=path, code="too-few-frames")
+    chosen = dataclasses.replace(held, channels=tuple(held.channels[number] for number in taken))
+    if found.zarr:
+        stack = _describe_zarr_planes(path, found.zarr[position_number], chosen, taken)
     else:
-        stack = _describe_tiff_planes(path, channel)
+        frames = [found.frames(position_number, time_number, number) for number in taken]
+        stack = _describe_tiff_planes(path, frames, chosen)
+    several = held.samples == 1 and (len(held.channels) > 1)
+    stack = dataclasses.replace(
+        stack, taken=tuple(taken) if several else None, time=time_number, held=chosen, fill_missing=fill_missing
+    )
     height, width = stack.size
     if height < 1 or width < 1 or height * width * stack.count > MOST_PIXELS:
         raise InputError(
             f"{path}: says it has {stack.count} planes of {width}x{height} pixels, more than can be; it is damaged"
         )
+    if stack.channels > 1 and several and decide_by.strip().casefold() != EACH:
+        deciding = chosen.choose_channels(None if decide_by.strip().casefold() == EVERY else decide_by)
+        stack = dataclasses.replace(stack, composite=_measure(stack, deciding))
     return stack
 
 
-def _describe_zarr_planes(path: Path, channel: int | None) -> PlaneStack:
-    stack = describe_zarr(path)
-    channels = stack.size_of("c")
-    if stack.size_of("t") > 1:
-        raise InputError(f"{path}: holds {stack.size_of('t')} points in time; a stack has one: save one of them")
-    if stack.size_of("z") < 2:
-        raise InputError(f"{path}: has only one plane (z); a stack needs at least two")
-    if channel is not None and not 0 <= channel < channels:
-        raise InputError(f"{path}: has no channel {channel}; its channels are 0 to {channels - 1}")
-    if channel is None and channels not in (1, 3):
+def _require_one(found: StackFile, position: str | None, time: str | None) -> tuple[int, int]:
+    """The position and the time that are meant, from 0."""
+    positions = found.position_numbers(position)
+    times = found.time_numbers(positions[0], time)
+    if len(positions) > 1 or len(times) > 1:
         raise InputError(
-            f"has {channels} channels", where=path, hint=f"{{channel}} to one of 0 to {channels - 1}", code="bad-option"
+            "planes are fused one position and time at a time; name one of each", where=found.path, code="bad-option"
         )
+    return positions[0], times[0]
+
+
+def _measure(stack: PlaneStack, deciding: Sequence[int]) -> Composite:
+    """How the channels are seen, from squares of some planes that lie evenly over them."""
+    source, scale = PlaneSource(stack), decision_scale(*stack.size)
+
+    def samples(layer: int) -> list[NDArray[np.float32]]:
+        squares = sample_squares(stack.size)
+        return [
+            np.concatenate([reduce_frame(source.read_layer(index, layer, area), scale) for area in squares], axis=1)
+            for index in sample_numbers(stack.count)
+        ]
+
+    return measure_composite(deciding, samples)
+
+
+def _describe_zarr_planes(path: Path, stack: ZarrStack, held: Dimensions, taken: Sequence[int]) -> PlaneStack:
     _require_kind(path, stack.dtype)
-    kept = channels if channel is None else 1
+    kept = 3 if held.samples == 3 else len(taken)
     chunks = dict(zip(stack.axes, stack.chunks, strict=True))
     tile = (_tile_side(chunks["y"]), _tile_side(chunks["x"]))
-    _require_tile(path, tile, kept, stack.dtype)
-    size = (stack.size_of("y"), stack.size_of("x"))
+    _require_tile(path, tile, 3 if held.samples == 3 else 1, stack.dtype)
     return PlaneStack(
-        path.name,
-        size,
-        kept,
-        stack.size_of("z"),
-        stack.dtype,
-        tile,
-        zarr=stack,
-        channel=channel,
-        pixel_size=pixel_size_of(stack),
+        path.name, held.size, kept, held.planes, stack.dtype, tile, zarr=stack, pixel_size=held.pixel_size
     )
 
 
-def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
+def _describe_tiff_planes(path: Path, channels: Sequence[Sequence[FrameFile]], held: Dimensions) -> PlaneStack:
     import tifffile
 
     require_zarr()
-    frames = list_frames(path)
+    frames = [frame for own in channels for frame in own]
     first = frames[0]
-    if len(frames) < 2:
-        raise InputError(f"{path}: has only one plane; a stack needs at least two")
-    if channel is not None:
-        raise InputError(f"{path}: a channel can be chosen only in OME-Zarr; save one channel as TIFF")
     for frame in frames:
         _require_plain(frame)
         if frame.header.size != first.header.size or frame.header.channels != first.header.channels:
@@ -168,7 +217,7 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
         with tifffile.TiffFile(first.path) as tiff:
             page: Any = tiff.pages[first.page]
             dtype, chunks = _dtype_of(page), page.chunks
-            pixel_size, profile = read_pixel_size(tiff), page.iccprofile
+            pixel_size, profile = held.pixel_size or read_pixel_size(tiff), page.iccprofile
     except tifffile.TiffFileError as error:
         raise InputError(f"{first.path}: is no TIFF file; planes are read in parts from TIFF or OME-Zarr") from error
     _require_kind(first.path, dtype)
@@ -180,8 +229,8 @@ def _describe_tiff_planes(path: Path, channel: int | None) -> PlaneStack:
     return PlaneStack(
         path.stem,
         first.header.size,
-        first.header.channels,
-        len(frames),
+        3 if first.header.channels == 3 else len(channels),
+        len(channels[0]),
         dtype,
         tile,
         pages=pages,
@@ -271,7 +320,7 @@ class PlaneSource:
         self._scale = decision_scale(*planes.size)
         self._sharpness = sharpness
         self._reduced = reduced
-        self._tiles: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
+        self._tiles: OrderedDict[tuple[int, int, int, int], NDArray[Any]] = OrderedDict()
         self._held = 0
         self._arrays: dict[int, Any] = {}
         self._checked: dict[int, tuple[Any, BinaryIO]] = {}
@@ -285,8 +334,32 @@ class PlaneSource:
         return self.planes.count
 
     def read(self, index: int, area: Area) -> NDArray[np.float32]:
-        """Returns an area of a plane at full scale."""
+        """Returns an area of a plane at full scale, with all its layers."""
         return from_integers(self.read_levels(index, area))
+
+    def read_layer(self, index: int, layer: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area (h, w) of one channel of a plane at full scale."""
+        return from_integers(self._read_part(index, layer, area))
+
+    def read_decided(self, index: int, area: Area, halvings: int = 0) -> NDArray[np.float32]:
+        """Returns what is decided on of an area of a plane, (h, w) or (h, w, 3), at the scale of decision.
+
+        Args:
+            index: Of the plane.
+            area: At full scale.
+            halvings: By how many more halves it is reduced.
+        """
+        composite = self.planes.composite
+        if composite is None:
+            return self._reduce(self.read(index, area), halvings)
+        # Reduced first, channel by channel: a composite at full scale would be the most that a worker holds.
+        return composite.compose(lambda layer: self._reduce(self.read_layer(index, layer, area), halvings))
+
+    def _reduce(self, part: NDArray[np.float32], halvings: int) -> NDArray[np.float32]:
+        reduced = reduce_frame(part, self._scale)
+        for _ in range(halvings):
+            reduced = reduce_frame(np.ascontiguousarray(reduced), 2)
+        return reduced
 
     def read_reduced(self, index: int, area: Area, level: int = 0) -> NDArray[np.float32]:
         """Returns an area of a plane at a level: from the survey where that is the one it has, else from its pixels."""
@@ -297,10 +370,7 @@ class PlaneSource:
             slice((side.start or 0) * factor, length if side.stop is None else min(side.stop * factor, length))
             for side, length in zip(area, self.planes.size, strict=True)
         )
-        reduced = reduce_frame(self.read(index, (rows, columns)), self._scale)
-        for _ in range(level):
-            reduced = reduce_frame(np.ascontiguousarray(reduced), 2)
-        return reduced
+        return self.read_decided(index, (rows, columns), level)
 
     def read_valid(self, index: int, area: Area) -> NDArray[np.bool_] | None:
         """Returns None: planes have pixels everywhere."""
@@ -313,13 +383,20 @@ class PlaneSource:
         return self._sharpness
 
     def read_levels(self, index: int, area: Area) -> NDArray[Any]:
-        """Returns an area of a plane as it is stored."""
+        """Returns an area of a plane as it is stored, with all its layers."""
+        if self.planes.channels == 1 or self.planes.is_colour:
+            return self._read_part(index, 0, area)
+        return np.stack([self._read_part(index, layer, area) for layer in range(self.planes.channels)], axis=-1)
+
+    def _read_part(self, index: int, layer: int, area: Area) -> NDArray[Any]:
+        """Returns an area of one channel, or of a colour picture, as it is stored."""
         rows, columns = area
         height, width = self.planes.tile
-        result = np.empty((rows.stop - rows.start, columns.stop - columns.start, *self.shape[2:]), self.planes.dtype)
+        colours = (3,) if self.planes.is_colour else ()
+        result = np.empty((rows.stop - rows.start, columns.stop - columns.start, *colours), self.planes.dtype)
         for row in range(rows.start // height, -(-rows.stop // height)):
             for column in range(columns.start // width, -(-columns.stop // width)):
-                tile = self._tile(index, row, column)
+                tile = self._tile(index, layer, row, column)
                 top, left = row * height, column * width
                 first, last = max(rows.start, top), min(rows.stop, top + tile.shape[0])
                 begin, end = max(columns.start, left), min(columns.stop, left + tile.shape[1])
@@ -328,13 +405,13 @@ class PlaneSource:
                 ]
         return result
 
-    def _tile(self, index: int, row: int, column: int) -> NDArray[Any]:
-        key = (index, row, column)
+    def _tile(self, index: int, layer: int, row: int, column: int) -> NDArray[Any]:
+        key = (index, layer, row, column)
         with self._lock:
             if key in self._tiles:
                 self._tiles.move_to_end(key)
                 return self._tiles[key]
-            tile = self._load(index, row, column)
+            tile = self._load(index, layer, row, column)
             self._tiles[key] = tile
             self._held += tile.nbytes
             while self._held > CACHE_BYTES and len(self._tiles) > 1:
@@ -342,12 +419,13 @@ class PlaneSource:
                 self._held -= dropped.nbytes
             return tile
 
-    def _load(self, index: int, row: int, column: int) -> NDArray[Any]:
+    def _load(self, index: int, layer: int, row: int, column: int) -> NDArray[Any]:
         height, width = self.planes.tile
         rows = slice(row * height, min((row + 1) * height, self.planes.size[0]))
         columns = slice(column * width, min((column + 1) * width, self.planes.size[1]))
         try:
-            tile = self._load_zarr(index, rows, columns) if self.planes.zarr else self._load_tiff(index, rows, columns)
+            load = self._load_zarr if self.planes.zarr else self._load_tiff
+            tile = load(index, layer, rows, columns)
         except InputError:
             raise
         except Exception as error:  # each codec fails in its own way
@@ -365,30 +443,25 @@ class PlaneSource:
             )
         return tile
 
-    def _load_zarr(self, index: int, rows: slice, columns: slice) -> NDArray[Any]:
-        stack = self.planes.zarr
+    def _load_zarr(self, index: int, layer: int, rows: slice, columns: slice) -> NDArray[Any]:
+        stack, taken = self.planes.zarr, self.planes.taken
         if stack is None:
             raise ValueError("the planes are not OME-Zarr")
-        everything = slice(None) if self.planes.channel is None else self.planes.channel
-        places: dict[str, Any] = {"t": 0, "c": everything, "z": index, "y": rows, "x": columns}
-        chosen = tuple(places[axis] for axis in stack.axes)
-        samples = np.asarray(self._zarr_array[chosen])
-        if not self.planes.fill_missing:
-            require_chunks(self._zarr_array, chosen, samples, Path(stack.path, stack.array))
-        left = [axis for axis in stack.axes if not isinstance(places[axis], int)]
-        samples = np.moveaxis(samples, [left.index("y"), left.index("x")], [0, 1])
-        return samples if self.planes.channels == 3 else samples.reshape(samples.shape[:2])
+        channel = None if self.planes.is_colour else (0 if taken is None else taken[layer])
+        plane = stack.plane(self.planes.time, channel, index)
+        return plane.read(rows, columns, array=self._zarr_array, fill_missing=self.planes.fill_missing)
 
     @cached_property
     def _zarr_array(self) -> Any:
         stack = self.planes.zarr
         if stack is None:
             raise ValueError("the planes are not OME-Zarr")
-        return require_zarr().open_group(stack.path, mode="r")[stack.array]
+        return open_array(stack)
 
-    def _load_tiff(self, index: int, rows: slice, columns: slice) -> NDArray[Any]:
-        samples = self._page(index)[rows, columns]
-        page, file = self._checked[index]
+    def _load_tiff(self, index: int, layer: int, rows: slice, columns: slice) -> NDArray[Any]:
+        number = layer * self.planes.count + index
+        samples = self._page(number)[rows, columns]
+        page, file = self._checked[number]
         require_segments(page, file, LARGEST_TILE_BYTES, chosen=_tiles_of(page, rows, columns))
         return np.asarray(samples)
 

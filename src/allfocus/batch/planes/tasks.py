@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.planes.ome_zarr_files import ZarrResult, require_zarr
 from allfocus.batch.planes.plain_files import pack, unpack
 from allfocus.batch.planes.reading import PlaneSource, PlaneStack
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.inference import choose_device
 from allfocus.fusion.learned import Plan, fuse_area, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, block_sharpness
+from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
 from allfocus.images.spool import reduce_frame
 from allfocus.images.writing import replace_file, to_integers
 
@@ -28,6 +28,20 @@ SURVEY_SIDE = 2048
 
 Block = tuple[int, int, int, int]
 """First row, behind the last row, first column, behind the last column."""
+
+
+MAPS = ("depth", "confidence", "decision")
+"""What can be written beside the picture: as grey, 16 bits for the depth, from the first plane to the last."""
+
+
+def map_kind(name: str, planes: int) -> str:
+    """The type of the samples of a map.
+
+    Example:
+        >>> map_kind("depth", 20), map_kind("decision", 20)
+        ('uint16', 'uint8')
+    """
+    return "uint16" if name == "depth" or (name == "decision" and planes > 256) else "uint8"
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,10 @@ class PlaneJob:
     result: ZarrResult
     prefer: str | None = None
     device: str = "auto"
+    layer: int = 0
+    """The first layer of the result that is written: more than 0 where each channel is decided by itself."""
+    maps: tuple[tuple[str, ZarrResult], ...] = ()
+    """Maps to write beside the picture: a name out of :data:`MAPS`, and where."""
     run: str = ""
     """Tells one run from another: a worker may outlive several, and what it holds of the planes may have changed."""
 
@@ -78,7 +96,7 @@ def survey_block(job: PlaneJob, block: Block) -> int:
     margin = BLOCK * scale  # one more block all around, because the measure looks a few pixels beyond
     grown, cells = _grow(block, margin, job.planes.size, scale)
     for index in range(len(source)):
-        part = reduce_frame(source.read(index, _area(grown)), scale)
+        part = source.read_decided(index, _area(grown))
         sharpness.append(block_sharpness(np.ascontiguousarray(part))[cells])
         own = part[_inside(block, grown, scale)]
         for _ in range(factor.bit_length() - 1):
@@ -113,8 +131,10 @@ def _inside(block: Block, grown: Block, scale: int) -> tuple[slice, slice]:
 def make_plan(job: PlaneJob) -> int:
     """Plans the fusion from the survey, and leaves the plan in a file. Returns the peak memory."""
     source = _surveyed_source(job)
-    plan = plan_fusion(source, prefer=job.prefer, device=choose_device(job.device))
-    replace_file(_plan_path(job.folder), pack(plan), overwrite=True)
+    # Haze is not removed from channels that are decided together: what the network sees of it is the composite's.
+    unveil = job.planes.composite is None
+    plan = plan_fusion(source, prefer=job.prefer, unveil=unveil, device=choose_device(job.device))
+    replace_file(_plan_path(job), pack(plan), overwrite=True)
     return peak_memory()
 
 
@@ -128,7 +148,7 @@ def _surveyed_source(job: PlaneJob) -> PlaneSource:
     cell, pixel = BLOCK * scale, factor * scale
     count = job.planes.count
     sharpness = np.empty((count, -(-height // cell), -(-width // cell)), np.float32)
-    reduced = np.empty((count, -(-height // pixel), -(-width // pixel), *job.planes.shape[2:]), np.float32)
+    reduced = np.empty((count, -(-height // pixel), -(-width // pixel), *job.planes.decided_shape[2:]), np.float32)
     for block in blocks:
         with np.load(_survey_path(job, block)) as found:
             for whole, step, name in ((sharpness, cell, "sharpness"), (reduced, pixel, "reduced")):
@@ -140,49 +160,52 @@ def _surveyed_source(job: PlaneJob) -> PlaneSource:
 
 def fuse_block(job: PlaneJob, block: Block) -> int:
     """Fuses a block and writes it into the result. Returns the peak memory."""
-    path = _plan_path(job.folder)
+    path = _plan_path(job)
     plan = _read_plan(path, path.stat().st_mtime_ns)
     maps = fuse_area(plan, _source(job.planes, job.run), _area(block), device=choose_device(job.device))
-    pixels = np.clip(maps.image, 0, 1)
-    samples = pixels if job.planes.dtype == "float32" else to_integers(pixels, 8 * np.dtype(job.planes.dtype).itemsize)
-    _write(job.result, 0, block, samples)
+    for name, result in job.maps:
+        values = getattr(maps, name) / (np.float32(max(1, job.planes.count - 1)) if name == "decision" else 1)
+        _write(result, 0, block, _samples(values, map_kind(name, job.planes.count))[..., None])
+    image = maps.image if maps.image.ndim == 3 else maps.image[..., None]
+    del maps
+    for layer in range(image.shape[2]):  # one after the other, so that only one is there twice
+        samples = _samples(image[..., layer], job.planes.dtype)
+        _write(job.result, 0, block, samples[..., None], first=job.layer + layer)
     return peak_memory()
 
 
-def shrink_block(job: PlaneJob, level: int, block: Block) -> int:
+def _samples(pixels: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    """Values in 0..1 as they are stored."""
+    if dtype == "float32":
+        return np.clip(pixels, 0, 1)
+    return to_integers(pixels, 8 * np.dtype(dtype).itemsize)
+
+
+def shrink_block(result: ZarrResult, level: int, block: Block) -> int:
     """Writes a block of a smaller copy, from the next larger one. Returns the peak memory."""
-    array = require_zarr().open_group(job.result.path, mode="r")[str(level - 1)]
-    axes = job.result.axes
+    array = require_zarr().open_group(result.path, mode="r")[str(level - 1)]
+    axes = result.axes
     height, width = (array.shape[axes.index(axis)] for axis in "yx")
     rows = slice(2 * block[0], min(2 * block[1], height))
     columns = slice(2 * block[2], min(2 * block[3], width))
-    larger = _plane_of(np.asarray(array[job.result.slices(rows, columns)]), axes)
-    smaller = reduce_frame(np.ascontiguousarray(larger, np.float32), 2)
-    samples = smaller if larger.dtype.kind == "f" else np.rint(smaller)
-    _write(job.result, level, block, samples.reshape(*samples.shape[:2], *larger.shape[2:]).astype(larger.dtype))
+    for layer in range(result.layers):
+        larger = np.asarray(array[result.slices(rows, columns, layer)]).reshape(
+            rows.stop - rows.start, columns.stop - columns.start
+        )
+        smaller = reduce_frame(np.ascontiguousarray(larger, np.float32), 2)
+        samples = smaller if larger.dtype.kind == "f" else np.rint(smaller)
+        _write(result, level, block, samples.astype(larger.dtype)[..., None], first=layer)
     return peak_memory()
 
 
-def _plane_of(samples: NDArray[Any], axes: tuple[str, ...]) -> NDArray[Any]:
-    """(H, W) or (H, W, 3) of what an array of the result holds."""
-    moved = np.moveaxis(samples, [axes.index("y"), axes.index("x")], [0, 1])
-    moved = moved.reshape(*moved.shape[:2], -1)
-    return moved if moved.shape[2] == 3 else moved[..., 0]
-
-
-def _write(result: ZarrResult, level: int, block: Block, samples: NDArray[Any]) -> None:
+def _write(result: ZarrResult, level: int, block: Block, samples: NDArray[Any], *, first: int = 0) -> None:
+    """Writes samples (H, W, layers) of a block into the layers of a result from a first one on."""
     array = require_zarr().open_group(result.path, mode="r+")[str(level)]
-    if samples.ndim == 2:
-        samples = samples[..., None]
-    present = [axis for axis in result.axes if axis in "cyx"]
-    order = [{"y": 0, "x": 1, "c": 2}[axis] for axis in present]
-    if "c" not in present:
-        samples = samples[..., 0]
-    samples = samples.transpose(order)
-    if "t" in result.axes:
-        samples = np.expand_dims(samples, result.axes.index("t"))
     rows, columns = _area(block)
-    array[result.slices(rows, columns)] = samples
+    for number in range(samples.shape[2]):
+        where = result.slices(rows, columns, first + number)
+        shape = tuple({"y": samples.shape[0], "x": samples.shape[1]}.get(axis, 1) for axis in result.axes)
+        array[where] = samples[..., number].reshape(shape)
 
 
 def _area(block: Block) -> tuple[slice, slice]:
@@ -190,7 +213,12 @@ def _area(block: Block) -> tuple[slice, slice]:
 
 
 def _survey_path(job: PlaneJob, block: Block) -> Path:
-    return Path(job.folder, "survey", f"{block[0]}_{block[2]}.npz")
+    return Path(job.folder, "survey", f"{block[0]}_{block[2]}{_tag(job)}.npz")
+
+
+def _tag(job: PlaneJob) -> str:
+    """What tells the files of one channel from those of another, where each is decided by itself."""
+    return f"_{job.layer}" if job.layer else ""
 
 
 @functools.lru_cache(maxsize=1)
@@ -206,8 +234,8 @@ def _read_plan(path: Path, changed: int) -> Plan:
     return unpack(path.read_bytes(), Plan, path=path)
 
 
-def _plan_path(folder: str) -> Path:
-    return Path(folder, "plan.npz")
+def _plan_path(job: PlaneJob) -> Path:
+    return Path(job.folder, "survey" if job.layer else "", f"plan{_tag(job)}.npz")
 
 
 def peak_memory() -> int:

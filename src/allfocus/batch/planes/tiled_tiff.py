@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.batch.planes.ome_zarr_files import MICROMETRES, ZarrResult, require_zarr
+from allfocus.images.calibrated_files import is_ome_tiff
+from allfocus.images.dimensions import Dimensions, in_micrometres
+from allfocus.images.ome_xml import FusedFrom, write_ome_xml
+from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
 
 LARGEST_CLASSIC_TIFF = 3_900_000_000
 """Bytes of pixels, all copies counted, that surely fit into the 4 GiB of classic TIFF, packed or not."""
@@ -23,10 +26,11 @@ ENDINGS = (".tif", ".tiff")
 class TiffLabels:
     """What a TIFF says beside its pixels."""
 
-    name: str
-    history: str
-    pixel_size: tuple[float, float] | None = None
-    """Height and width of a pixel in micrometres; None where it is not known."""
+    held: Dimensions
+    """Of the result."""
+    origin: FusedFrom
+    """How it was made."""
+    software: str
     icc_profile: bytes | None = None
 
 
@@ -42,7 +46,7 @@ def read_pixel_size(tiff: Any) -> tuple[float, float] | None:
     page = tiff.pages.first
     unit = float({2: 25_400.0, 3: 10_000.0}.get(int(page.resolutionunit), 0.0))
     if tiff.is_imagej:
-        unit = _in_micrometres(str((tiff.imagej_metadata or {}).get("unit", ""))) or unit
+        unit = in_micrometres(str((tiff.imagej_metadata or {}).get("unit", ""))) or unit
     width, height = page.resolution
     return (unit / height, unit / width) if unit and height > 0 and width > 0 and "XResolution" in page.tags else None
 
@@ -50,68 +54,53 @@ def read_pixel_size(tiff: Any) -> tuple[float, float] | None:
 def _size_in_ome(text: str, axis: str) -> float | None:
     value = re.search(rf'PhysicalSize{axis}="([0-9.eE+-]+)"', text)
     unit = re.search(rf'PhysicalSize{axis}Unit="([^"]*)"', text)
-    factor = _in_micrometres(unit[1]) if unit else 1.0  # micrometres are what OME-XML means when it says nothing
+    factor = in_micrometres(unit[1]) if unit else 1.0  # micrometres are what OME-XML means when it says nothing
     return float(value[1]) * factor if value and factor else None
-
-
-def _in_micrometres(unit: str) -> float | None:
-    # ImageJ writes the micro sign as an escape.
-    name = unit.strip().replace("\\u00B5", "u").replace("\N{MICRO SIGN}", "u").replace("\N{GREEK SMALL LETTER MU}", "u")
-    short = {"um": "micrometer", "micron": "micrometer", "nm": "nanometer", "mm": "millimeter", "cm": "centimeter"}
-    return MICROMETRES.get(short.get(name.lower(), name.lower()))
 
 
 def write_plane_tiff(result: ZarrResult, path: Path, labels: TiffLabels) -> None:
     """Writes the arrays of a result as one TIFF with tiles of the size of their chunks, packed without loss.
 
-    A name that ends in ``.ome.tif`` gets OME-XML; any other the resolution tags of TIFF.
+    A name that ends in ``.ome.tif`` gets OME-XML; any other the resolution tags of TIFF. Every channel is a page.
     """
     import tifffile
 
     group = require_zarr().open_group(result.path, mode="r")
     arrays = [group[str(level)] for level in range(len(result.shapes))]
-    colour = "c" in result.axes and result.shapes[0][result.axes.index("c")] == 3
+    colour = labels.held.samples == 3
     total = sum(int(array.nbytes) for array in arrays)
-    kind = "YXS" if colour else "YX"
-    described = _descriptions(labels, kind) if _is_ome(path) else {"description": labels.history, "metadata": None}
-    with tifffile.TiffWriter(path, bigtiff=total > LARGEST_CLASSIC_TIFF, ome=_is_ome(path)) as writer:
-        for level, array in enumerate(arrays):
-            height, width = (array.shape[result.axes.index(axis)] for axis in "yx")
-            first: dict[str, Any] = {"subifds": len(arrays) - 1, "iccprofile": labels.icc_profile, **described}
-            writer.write(
-                _tiles(array, result, colour),
-                shape=(height, width, 3) if colour else (height, width),
-                dtype=array.dtype,
-                tile=(_tile_side(result.chunk), _tile_side(result.chunk)),
-                photometric="rgb" if colour else "minisblack",
-                planarconfig="contig" if colour else None,
-                compression="deflate",
-                predictor=True,
-                # As everything here: one processor at a time.
-                maxworkers=1,
-                software=False,
-                **_resolution(labels, level),
-                **(first if level == 0 else {"subfiletype": 1, "metadata": None}),
-            )
-
-
-def _is_ome(path: Path) -> bool:
-    return path.name.lower().endswith((".ome.tif", ".ome.tiff"))
-
-
-def _descriptions(labels: TiffLabels, axes: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"axes": axes, "Name": labels.name, "Description": labels.history}
-    if labels.pixel_size:
-        height, width = labels.pixel_size
-        metadata |= {"PhysicalSizeX": width, "PhysicalSizeY": height}
-        metadata |= {"PhysicalSizeXUnit": "\N{MICRO SIGN}m", "PhysicalSizeYUnit": "\N{MICRO SIGN}m"}
-    return {"metadata": metadata}
+    description = labels.origin.history
+    if is_ome_tiff(path):
+        description = write_ome_xml([labels.held], labels.origin, software=labels.software)
+    with tifffile.TiffWriter(path, bigtiff=total > LARGEST_CLASSIC_TIFF) as writer:
+        for layer in [None] if colour else range(result.layers):
+            for level, array in enumerate(arrays):
+                height, width = (array.shape[result.axes.index(axis)] for axis in "yx")
+                first: dict[str, Any] = {"subifds": len(arrays) - 1, "iccprofile": labels.icc_profile}
+                if not layer:
+                    first["description"] = description.encode()
+                writer.write(
+                    _tiles(array, result, layer),
+                    shape=(height, width, 3) if colour else (height, width),
+                    dtype=array.dtype,
+                    tile=(_tile_side(result.chunk), _tile_side(result.chunk)),
+                    photometric="rgb" if colour else "minisblack",
+                    planarconfig="contig" if colour else None,
+                    compression="deflate",
+                    predictor=True,
+                    # As everything here: one processor at a time.
+                    maxworkers=1,
+                    software=False,
+                    metadata=None,
+                    **_resolution(labels, level),
+                    **(first if level == 0 else {"subfiletype": 1}),
+                )
 
 
 def _resolution(labels: TiffLabels, level: int) -> dict[str, Any]:
-    if not labels.pixel_size:
+    if not labels.held.pixel_size:
         return {}
-    height, width = (10_000 / (size * 2**level) for size in labels.pixel_size)
+    height, width = (10_000 / (size * 2**level) for size in labels.held.pixel_size)
     return {"resolution": (width, height), "resolutionunit": "CENTIMETER"}
 
 
@@ -119,15 +108,15 @@ def _tile_side(chunk: int) -> int:
     return -(-chunk // 16) * 16  # TIFF wants multiples of 16
 
 
-def _tiles(array: Any, result: ZarrResult, colour: bool) -> Iterator[NDArray[Any]]:
-    """The tiles row by row, each (side, side) or (side, side, 3); those at the edges are filled up."""
+def _tiles(array: Any, result: ZarrResult, layer: int | None) -> Iterator[NDArray[Any]]:
+    """The tiles row by row, (side, side) of a layer or (side, side, 3) of all; at the edges they are filled up."""
     side = _tile_side(result.chunk)
     height, width = (array.shape[result.axes.index(axis)] for axis in "yx")
     for top in range(0, height, side):
         for left in range(0, width, side):
-            area = result.slices(slice(top, min(top + side, height)), slice(left, min(left + side, width)))
+            area = result.slices(slice(top, min(top + side, height)), slice(left, min(left + side, width)), layer)
             part = np.asarray(array[area])
             part = np.moveaxis(part, [result.axes.index("y"), result.axes.index("x")], [0, 1])
-            part = part.reshape(*part.shape[:2], 3) if colour else part.reshape(part.shape[:2])
+            part = part.reshape(*part.shape[:2], 3) if layer is None else part.reshape(part.shape[:2])
             missing = [(0, side - part.shape[0]), (0, side - part.shape[1]), (0, 0)]
             yield np.ascontiguousarray(np.pad(part, missing[: part.ndim], mode="edge"))

@@ -18,6 +18,8 @@ from allfocus.errors import InputError, OutputError
 MARKER = "allfocus-work.json"
 REPLACED, PLACING, KEY, LOCK = "replaced", "placing", "key.txt", "lock"
 STEPS = ("survey", "done")
+MAPS = ("depth", "confidence", "decision")
+"""What may lie beside the picture while it is worked on."""
 
 
 def refuse_inputs(target: Path, files: Iterable[Path], folder: Path | None) -> None:
@@ -138,6 +140,32 @@ def put_in_place(folder: Path, target: Path, *, overwrite: bool) -> None:
     discard(folder, target)
 
 
+def put_beside(folder: Path, name: str, path: Path, *, overwrite: bool) -> None:
+    """Gives something else that lies whole in the work folder its name; nothing where an earlier run has done it.
+
+    Args:
+        folder: The work folder.
+        name: What it is called there.
+        path: The name it gets.
+        overwrite: Replace what is there.
+
+    Raises:
+        OutputError: Something appeared there meanwhile, or the system refused.
+    """
+    whole = folder / name
+    try:
+        if not os.path.lexists(whole) and os.path.lexists(path):
+            return
+        if os.path.lexists(path) and not overwrite:
+            raise OutputError(f"{path}: appeared in the meantime; move it away and run the same command again")
+        if path.is_dir() and not path.is_symlink():
+            old = folder / f"{REPLACED} {name}"
+            path.rename(old)
+        whole.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written ({error.strerror}); run the same command again") from error
+
+
 def _link_or_move(whole: Path, target: Path) -> None:
     """A link, unlike a rename, fails when the name has been taken since we looked."""
     try:
@@ -152,7 +180,22 @@ def _link_or_move(whole: Path, target: Path) -> None:
 
 def _known(folder: Path, target: Path) -> list[Path]:
     """What we may have put into a work folder; the marker last, because what is left without it is not ours."""
-    names = [*STEPS, "image.zarr", "plan.npz", "plan.pickle", KEY, REPLACED, PLACING, target.name, LOCK, MARKER]
+    endings = "".join(target.suffixes[-2:]) if ".ome" in target.suffixes[-2:] else target.suffix
+    stem = target.name.removesuffix(endings)
+    beside = [name for kind in MAPS for name in (f"{kind}.zarr", f"{REPLACED} {kind}.zarr", f"{stem}_{kind}{endings}")]
+    names = [
+        *STEPS,
+        *beside,
+        "image.zarr",
+        "plan.npz",
+        "plan.pickle",
+        KEY,
+        REPLACED,
+        PLACING,
+        target.name,
+        LOCK,
+        MARKER,
+    ]
     hidden = [path for path in folder.glob(".*.part")] if folder.is_dir() else []
     return [*hidden, *(folder / name for name in names)]
 

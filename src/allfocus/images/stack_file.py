@@ -1,0 +1,249 @@
+"""What a file, an OME-Zarr or a folder of a microscope holds, and where each of its planes lies.
+
+The one place that knows positions, times and channels: everything above asks it for the planes of one channel at one
+time and position, which are the frames of a stack like any other. Only headers are read here; planes are decoded one at
+a time by :class:`allfocus.images.reading.StackReader`.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from allfocus.errors import InputError
+from allfocus.images.decoded import Header
+from allfocus.images.decoders import TIFF, find_format
+from allfocus.images.dimensions import Channel, Dimensions
+from allfocus.images.listing import Paths, list_files
+from allfocus.images.numbered_names import NumberedFiles, group_numbered
+from allfocus.images.ome_zarr_files import ZarrStack, dimensions_of, is_zarr, list_images
+from allfocus.images.reading import FrameFile, guarded, list_frames, read_headers, with_file
+from allfocus.images.tiff_decoder import read_page_headers
+from allfocus.images.tiff_dimensions import TiffStack, describe_tiff
+
+ALL = "all"
+"""Stands for every position, or every time."""
+SEVERAL = {"position": "positions", "time": "points in time"}
+RGB = ("#ff0000", "#00ff00", "#0000ff")
+
+
+@dataclass(frozen=True, eq=False)
+class StackFile:
+    """What a file (or folder) holds.
+
+    Example:
+        >>> import tempfile, numpy as np, tifffile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tifffile.imwrite(f"{folder}/a.ome.tif", np.zeros((5, 2, 8, 9), np.uint16), metadata={"axes": "ZCYX"})
+        ...     found = open_stack_file(f"{folder}/a.ome.tif")
+        ...     [frame.page for frame in found.frames(0, 0, 1)]
+        [1, 3, 5, 7, 9]
+    """
+
+    path: Path
+    """The file, the OME-Zarr, or the folder."""
+    kind: str
+    """What messages call this kind: OME-TIFF, OME-Zarr 0.5 ..."""
+    positions: tuple[Dimensions, ...]
+    """What each position holds; one for files that know no positions."""
+    tiff: TiffStack | None = field(default=None, repr=False)
+    zarr: tuple[ZarrStack, ...] = field(default=(), repr=False)
+    numbered: NumberedFiles | None = field(default=None, repr=False)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one stack of one channel, as a folder of photos is."""
+        first = self.positions[0]
+        return len(self.positions) == 1 and first.times == 1 and len(first.channels) == 1 and not self.zarr
+
+    def position_numbers(self, asked: str | None) -> list[int]:
+        """Which positions are meant, from 0: by name, by number from 1, or all; None where there is only one.
+
+        Raises:
+            InputError: there is none of that name, or there are several and none was named.
+        """
+        return _choose("position", [held.name for held in self.positions], asked, self.path)
+
+    def time_numbers(self, position: int, asked: str | None) -> list[int]:
+        """Which points in time are meant, from 0: by number from 1, or all; None where there is only one.
+
+        Raises:
+            InputError: there is no such point, or there are several and none was named.
+        """
+        count = self.positions[position].times
+        return _choose("time", [str(number) for number in range(1, count + 1)], asked, self.path)
+
+    def frames(self, position: int, time: int, channel: int | None) -> list[FrameFile]:
+        """The planes of one channel, from the first to the last; numbers count from 0.
+
+        None takes the channels together as colours, of an OME-Zarr for which :func:`as_colour` says so.
+
+        Raises:
+            InputError: a file is damaged.
+        """
+        held = self.positions[position]
+        if self.zarr:
+            return _zarr_frames(self.path, self.zarr[position], self.positions, position, time, channel)
+        channel = channel or 0
+        if self.numbered is not None:
+            files = self.numbered.files[position]
+            found = [list_frames(files[time, channel, plane]) for plane in range(held.planes)]
+            for own in found:
+                if len(own) != 1:
+                    raise InputError(
+                        f"holds {len(own)} pictures, and its name says that it is one plane; save it as one",
+                        where=own[0].path,
+                        code="unsupported-picture",
+                    )
+            return [own[0] for own in found]
+        if self.tiff is None:
+            return list_frames(self.path)
+        pages = [int(page) for page in self.tiff.pages[position][time, channel]]
+        headers = with_file(self.path, lambda file: guarded(self.path, lambda: read_page_headers(file, pages)))
+        return [
+            FrameFile(self.path, header, label=self._label(position, time, channel, number))
+            for number, header in enumerate(headers, start=1)
+        ]
+
+    def _label(self, position: int, time: int, channel: int, plane: int) -> str:
+        return _label(self.path.name, self.positions, position, time, channel, plane)
+
+
+def open_stack_file(paths: Paths) -> StackFile:
+    """What a file or folder holds, by its headers and names alone.
+
+    Args:
+        paths: A file, an OME-Zarr, a folder, a pattern, or several files.
+
+    Raises:
+        InputError: it is missing, damaged, or holds no pictures.
+        MissingDependencyError: an OME-Zarr needs a package that is not installed.
+    """
+    given = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    if len(given) == 1 and os.path.isdir(given[0]) and is_zarr(given[0]):
+        return _open_zarr(given[0])
+    files = list_files(given)
+    if len(files) == 1:
+        return _open_file(files[0])
+    grouped = group_numbered(files)
+    return _open_plain(given, files) if grouped is None else _open_numbered(given, grouped)
+
+
+def _open_zarr(path: Path) -> StackFile:
+    images = list_images(path)
+    version = "0.5" if images[0][1].zarr_format == 3 else "0.4"
+    named = _distinct([name for name, _ in images])
+    positions = tuple(dimensions_of(stack, name) for name, (_, stack) in zip(named, images, strict=True))
+    return StackFile(path, f"OME-Zarr {version}", positions, zarr=tuple(stack for _, stack in images))
+
+
+def as_colour(held: Dimensions) -> Dimensions:
+    """The same, as colour pictures where that is what its three channels are: red, green and blue, or nothing said.
+
+    An OME-Zarr has no other place for the colours of a picture.
+    """
+    colours = tuple(channel.colour for channel in held.channels)
+    unnamed = not any(colours) and [channel.name for channel in held.channels] == ["1", "2", "3"]
+    if held.samples == 3:
+        return held
+    if colours == RGB or (unnamed and held.dtype in ("uint8", "uint16")):
+        return replace(held, channels=(Channel("1"),), samples=3)
+    return held
+
+
+def _open_file(path: Path) -> StackFile:
+    def describe(file: BinaryIO) -> StackFile:
+        if guarded(path, lambda: find_format(file)) is TIFF:
+            tiff = guarded(path, lambda: describe_tiff(file))
+            named = _distinct([held.name for held in tiff.positions])
+            positions = tuple(replace(held, name=name) for held, name in zip(tiff.positions, named, strict=True))
+            return StackFile(path, tiff.kind, positions, tiff=tiff)
+        frames = read_headers(file, path)
+        return StackFile(path, "picture", (_plain_dimensions(frames, path.stem),))
+
+    return with_file(path, describe)
+
+
+def _open_plain(given: Sequence[Path], files: Sequence[Path]) -> StackFile:
+    first = list_frames(files[0])
+    count = len(files) if len(first) == 1 else sum(len(list_frames(file)) for file in files)
+    held = replace(_plain_dimensions(first, given[0].stem), planes=count)
+    return StackFile(given[0], "folder" if len(given) == 1 else "files", (held,))
+
+
+def _open_numbered(given: Sequence[Path], found: NumberedFiles) -> StackFile:
+    positions = []
+    for name, files in zip(found.positions, found.files, strict=True):
+        own = open_stack_file(files[0, 0, 0]).positions[0]
+        channels = tuple(Channel(each or "1") for each in found.channels)
+        positions.append(replace(own, name=name, channels=channels, times=len(found.times), planes=found.planes))
+    kind = "folder of numbered files" if len(given) == 1 else "numbered files"
+    return StackFile(given[0], kind, tuple(positions), numbered=found)
+
+
+def _plain_dimensions(frames: Sequence[FrameFile], name: str) -> Dimensions:
+    header = frames[0].header
+    dtype = {8: "uint8", 16: "uint16", 32: "float32"}[header.bit_depth]
+    return Dimensions(name, header.size, dtype, planes=len(frames), samples=header.channels)
+
+
+def _zarr_frames(
+    path: Path, stack: ZarrStack, positions: Sequence[Dimensions], position: int, time: int, channel: int | None
+) -> list[FrameFile]:
+    held = positions[position]
+    height, width = held.size
+    depth = {"uint8": 8, "uint16": 16}.get(held.dtype, 32)
+    header = Header(width, height, 3 if channel is None else 1, depth, pages=held.planes)
+    return [
+        FrameFile(
+            path,
+            replace(header, page=plane),
+            label=_label(path.name, positions, position, time, channel, plane + 1),
+            zarr=stack.plane(time, channel, plane),
+        )
+        for plane in range(held.planes)
+    ]
+
+
+def _label(
+    name: str, positions: Sequence[Dimensions], position: int, time: int, channel: int | None, plane: int
+) -> str:
+    """How messages call a plane: only by what there is several of."""
+    held = positions[position]
+    parts = [f"plane {plane}"]
+    if len(held.channels) > 1 and channel is not None:
+        parts.append(f"channel {held.channels[channel].name}")
+    if held.times > 1:
+        parts.append(f"time {time + 1}")
+    if len(positions) > 1:
+        parts.append(f"position {held.name}")
+    return f"{name} {', '.join(parts)}"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, with their number where two are the same."""
+    return [name if names.count(name) == 1 else f"{name} {number}" for number, name in enumerate(names, start=1)]
+
+
+def _choose(what: str, names: Sequence[str], asked: str | None, path: Path) -> list[int]:
+    if asked is None:
+        if len(names) == 1:
+            return [0]
+        shown = f"{', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
+        raise InputError(
+            f"holds {len(names)} {SEVERAL[what]} ({shown}), and a stack is one of them",
+            where=path,
+            hint=[f"{{{what}}} to one of them, or to all for a series"],
+            code="several-stacks",
+        )
+    text = str(asked).strip()
+    if text.casefold() == ALL:
+        return list(range(len(names)))
+    found = [number for number, name in enumerate(names) if name.casefold() == text.casefold()]
+    if not found and text.isdecimal() and 1 <= int(text) <= len(names):
+        found = [int(text) - 1]
+    if not found:
+        shown = f"{', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
+        raise InputError(f"has no {what} {text}; it has {shown}", where=path, code="no-such-plane")
+    return found[:1]
