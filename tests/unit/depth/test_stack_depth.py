@@ -120,3 +120,16 @@ def test_two_frames_tell_no_depth_and_this_is_said(slope, tmp_path):
     assert any("two frames" in sentence for sentence in result.notices)
     with pytest.raises(InputError, match="nothing in it is measured"):
         allfocus.write_relief(tmp_path / "f.png", tmp_path / "depth.tif", tmp_path / "m.glb")
+
+
+def test_step_and_pixel_size_come_from_the_file_of_a_microscope(tmp_path):
+    scene = allfocus.render_scene("slope", frames=FRAMES, size=(200, 260), seed=41)
+    planes = np.stack([np.rint(frame.mean(axis=2) * 65535).astype(np.uint16) for frame in scene.frames])
+    sizes = {"PhysicalSizeX": 0.4, "PhysicalSizeY": 0.4, "PhysicalSizeZ": 1.5}
+    units = {f"{name}Unit": "µm" for name in sizes}
+    tifffile.imwrite(tmp_path / "z.ome.tif", planes, ome=True, metadata={"axes": "ZYX", **sizes, **units})
+    allfocus.fuse_files(tmp_path / "z.ome.tif", tmp_path / "f.png", align=False, depth_map=tmp_path / "depth.tif")
+    depth = read_depth(tmp_path / "depth.tif")
+    assert (depth.unit, depth.step) == ("um", 1.5)
+    assert depth.pixel_size.metres == pytest.approx(0.4e-6)
+    assert np.nanmax(depth.values) <= 1.5 * (FRAMES - 1)
