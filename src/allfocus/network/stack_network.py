@@ -29,10 +29,10 @@ from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep
 
 SIZE_MULTIPLE = 8
 """Height and width must be multiples of this; callers pad and crop back."""
-REACH = 42
+REACH = 41
 """Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
 of the level above; its logits follow from what is within 35 pixels. Windows of fusion see a little less around them."""
-REFINER_REACH = 12
+REFINER_REACH = 11
 """The same of the refiner, whose context is the decision of the level above."""
 EXCLUSION = 6.0
 """Logits behind the best by which a source has lost for good: odds of 400 to 1."""

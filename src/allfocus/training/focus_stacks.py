@@ -49,7 +49,7 @@ def draw_focus_stacks(bank: PhotoBank, count: int, sources: int, size: int, gene
     whole = size + 2 * WIDE_MARGIN
     focus = _draw_focus(count, sources, generator)
     radius = torch.exp(_uniform(generator, math.log(1.5), math.log(LARGEST_RADIUS), count))
-    colours, mattes = _draw_layers(bank, count, whole, generator)
+    colours, mattes, opaque = _draw_layers(bank, count, whole, generator)
     layers = mattes.shape[1]
     # Most things are sharp in some frame: their depth is that of a frame, or nearly.
     chosen = torch.randint(sources, (count, layers), generator=generator, device=device)
@@ -80,7 +80,8 @@ def draw_focus_stacks(bank: PhotoBank, count: int, sources: int, size: int, gene
         if layer:  # the ground hides nothing
             # Nearer than the focus, and further out of focus than in its best frame: from there on it is a veil.
             ahead = radius[:, None] * (focus - depths[:, layer : layer + 1]) - least[:, :, layer]
-            nearer = (ahead - 0.7).clamp(0, 1)[..., None, None, None]
+            # What is transparent is no veil: it belongs to what is seen through it.
+            nearer = ((ahead - 0.7).clamp(0, 1) * opaque[:, layer : layer + 1])[..., None, None, None]
             added = nearer * colour + (1 - nearer * cover) * added
             opacity = nearer * cover + (1 - nearer * cover) * opacity
         truth = best + (1 - best_cover) * truth
@@ -107,8 +108,11 @@ def _draw_focus(count: int, sources: int, generator: torch.Generator) -> Tensor:
     return moved.gather(1, torch.rand(count, sources, generator=generator, device=device).argsort(1))
 
 
-def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Returns the light (count, 4, 3, size, size) and mattes (count, 4, 1, size, size): the ground, then the others."""
+def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the light (count, 4, 3, size, size) and mattes (count, 4, 1, size, size): the ground, then the others.
+
+    And of each layer whether it is opaque, 1, or transparent, 0, (count, 4).
+    """
     device = bank.device
     photos = torch.unflatten(bank.crop(4 * count, (size, size), generator), 0, (count, 4))
     light = photos.clamp(min=1e-3) ** GAMMA
@@ -128,9 +132,11 @@ def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Genera
     glassy = torch.rand(count, 1, 1, 1, generator=generator, device=device) < GLASSY_SHARE
     veined = torch.maximum(_uniform(generator, 0.1, 0.5, count, 1, 1, 1) * torch.ones_like(shape), hairs.pop())
     shapes = torch.stack([torch.where(glassy, shape * veined, shape), *hairs], 1)
-    order = torch.rand(count, 3, generator=generator, device=device).argsort(1)[:, :, None, None, None]
-    shapes = (shapes * there).take_along_dim(order, dim=1)
-    return light, torch.cat([torch.ones_like(shapes[:, :1]), shapes], dim=1)
+    order = torch.rand(count, 3, generator=generator, device=device).argsort(1)
+    shapes = (shapes * there).take_along_dim(order[:, :, None, None, None], dim=1)
+    opaque = torch.ones(count, 4, device=device)
+    opaque[:, 1:] = torch.where(order == 0, (~glassy)[:, 0, 0].float(), 1.0)
+    return light, torch.cat([torch.ones_like(shapes[:, :1]), shapes], dim=1), opaque
 
 
 def _draw_shape(count: int, size: int, generator: torch.Generator) -> Tensor:

@@ -434,14 +434,14 @@ def test_a_pixel_that_one_frame_alone_has_comes_from_it(any_way, desk, unveil):
 def test_the_only_frame_that_has_a_pixel_is_looked_at_though_it_is_never_sharp(any_way, desk):
     """The last frame is without any detail; no window would choose it for what it shows."""
     sharp = [desk.truth, *(cv2.GaussianBlur(desk.truth, (0, 0), sigma) for sigma in (1, 2, 3))]
-    frames = [*sharp, np.full_like(desk.truth, 0.25)]
+    frames = [*sharp, cv2.GaussianBlur(desk.truth, (0, 0), 30)]
     assert not (fuse_ips(frames).decision == 4).any()
     masks = [np.ones((96, 128), bool) for _ in frames]
     for mask in masks[:4]:
         mask[70:81, 109:120] = False
     maps = fuse_ips(frames, valid=masks)
     assert (maps.decision[70:81, 109:120] == 4).all()
-    np.testing.assert_allclose(maps.image[70:81, 109:120], 0.25, atol=1e-6)
+    np.testing.assert_allclose(maps.image[70:81, 109:120], frames[4][70:81, 109:120], atol=1e-6)
     far = np.ones((96, 128), bool)
     far[60:91, 99:] = False
     assert not (maps.decision[far] == 4).any()

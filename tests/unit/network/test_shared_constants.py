@@ -30,7 +30,7 @@ def test_fusion_takes_a_veil_off_as_the_network_does():
     generator = torch.Generator().manual_seed(0)
     frames = torch.rand(1, 1, 3, 16, 24, generator=generator)
     for opacity in (0.0, 0.13, 0.5, 0.9):
-        veil = torch.full((1, 1, 5, 4, 6), opacity)
+        veil = torch.full((1, 1, 4, 4, 6), opacity)
         veil[:, :, 1:4] = 0.2 - stack_network.local_light(frames)  # an even colour
         expected = stack_network.unveil(frames, veil)[0, 0].permute(1, 2, 0).numpy()
         alpha = np.full((16, 24), min(opacity, float(blending.LARGEST_OPACITY)), np.float32)

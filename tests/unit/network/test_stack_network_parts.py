@@ -53,13 +53,12 @@ def small(**changes: object) -> StackNetwork:
 def random_level(
     sources: int, height: int, width: int, seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Frames, and the logits, veil and picture of the level above."""
+    """Frames, and the logits and veil of the level above."""
     generator = torch.Generator().manual_seed(seed)
     return (
         torch.rand(1, sources, 3, height, width, generator=generator),
         2 * torch.randn(1, sources, height // 2, width // 2, generator=generator),
-        0.2 * torch.rand(1, sources, 5, height // 8, width // 8, generator=generator),
-        torch.rand(1, 3, height // 2, width // 2, generator=generator),
+        0.2 * torch.rand(1, sources, 4, height // 8, width // 8, generator=generator),
     )
 
 
@@ -68,7 +67,6 @@ def decide(
     frames: torch.Tensor,
     logits: torch.Tensor,
     veil: torch.Tensor,
-    picture: torch.Tensor,
     *,
     refine: bool = False,
     inside: torch.Tensor | None = None,
@@ -76,8 +74,8 @@ def decide(
     """All that a level says: every part with rows and columns last."""
     with torch.no_grad():
         decision = (network.refine if refine else network)(frames, Decision(logits, veil), inside)
-        composed, correction = compose(frames, decision, picture)
-    return {"logits": decision.logits, "veil": decision.veil, "picture": composed, "correction": correction}
+        composed = compose(frames, decision)
+    return {"logits": decision.logits, "veil": decision.veil, "picture": composed}
 
 
 def columns(part: torch.Tensor, width: int) -> torch.Tensor:
@@ -100,7 +98,7 @@ def test_there_is_one_logit_per_source_and_pixel_and_one_veil_per_16_pixels(size
     below = network(torch.rand(2, sources, 3, 2 * size[0], 2 * size[1]), decision)
     for found, (height, width) in ((decision, size), (below, (2 * size[0], 2 * size[1]))):
         assert found.logits.shape == (2, sources, height, width)
-        assert found.veil.shape == (2, sources, 5, height // 4, width // 4)
+        assert found.veil.shape == (2, sources, 4, height // 4, width // 4)
         assert found.logits.isfinite().all()
 
 
@@ -109,7 +107,7 @@ def test_the_default_has_both_branches_and_as_many_parameters_as_stated():
     assert count(network.global_branch, HeadMambaBlock) == 4
     assert count(network.local_branch, ResBlock) == 1
     assert len({block.direction for block in network.global_branch}) == 4
-    assert sum(parameter.numel() for parameter in network.parameters()) == 294_244
+    assert sum(parameter.numel() for parameter in network.parameters()) == 294_002
 
 
 def test_a_branch_that_is_switched_off_has_no_weights():
@@ -158,7 +156,7 @@ def reaches(transposed: bool, *, refine: bool) -> dict[str, int]:
     if transposed:
         level = tuple(part.transpose(-1, -2).contiguous() for part in level)
     found: dict[str, int] = {}
-    for given, step in ((0, 1), (1, 2), (2, 8), (3, 2)):
+    for given, step in ((0, 1), (1, 2), (2, 8)):
         for place in range(middle // step, (middle + 8) // step):
             for side in (slice(None, place + 1), slice(place, None)):
                 inputs = [part.clone() for part in level]
@@ -191,9 +189,8 @@ def test_the_refiner_reaches_exactly_as_far_as_stated(transposed):
 
 def test_a_fresh_refiner_says_what_the_level_above_said():
     fresh = StackNetwork(SMALL)
-    frames, logits, veil, picture = random_level(3, 32, 48)
-    veil[:, :, 4] = 0
-    found = decide(fresh, frames, logits.clamp(-2, 2), veil, picture, refine=True)
+    frames, logits, veil = random_level(3, 32, 48)
+    found = decide(fresh, frames, logits.clamp(-2, 2), veil, refine=True)
     large = torch.nn.functional.interpolate(logits.clamp(-2, 2), scale_factor=2.0, mode="bilinear")
     gained = found["logits"] - found["logits"].amax(1, keepdim=True)
     small_gap = large - large.amax(1, keepdim=True)
@@ -213,7 +210,7 @@ def test_what_frames_repeat_beyond_the_end_of_the_picture_is_not_seen(refine, pa
     rows, columns_added = padding
     exact = random_level(3, 64, 80)
     expected = decide(network, *exact, refine=refine)
-    factors = (1, 2, 8, 2)
+    factors = (1, 2, 8)
     padded = [
         torch.nn.functional.pad(
             part.flatten(0, -3), (0, columns_added // factor, 0, rows // factor), mode="replicate"
@@ -271,18 +268,18 @@ def test_every_source_sees_the_others():
 
 def test_a_source_that_is_out_in_a_part_has_no_influence_there():
     network = small()
-    frames, logits, veil, picture = random_level(3, 32, 192)
+    frames, logits, veil = random_level(3, 32, 192)
     logits[:, 1] = logits[:, 2] = 0
     logits[:, 0, :, :72] = -EXCLUSION  # out in the first 144 pixels of the level
     changed, other_veil = frames.clone(), veil.clone()
     changed[:, 0] = 1 - changed[:, 0]
     other_veil[:, 0] = 1
     before, after = (
-        decide(network, frames, logits, veil, picture),
-        decide(network, changed, logits, other_veil, picture),
+        decide(network, frames, logits, veil),
+        decide(network, changed, logits, other_veil),
     )
     for name in before:
-        kept = slice(None) if name in ("picture", "correction") else slice(1, None)
+        kept = slice(None) if name == "picture" else slice(1, None)
         difference = columns((after[name] - before[name]).abs()[:, kept], 192)
         assert float(difference[..., : 144 - REACH].max()) < 1e-6, name
         assert float(difference[..., 144:].max()) > 1e-4, name
@@ -295,23 +292,23 @@ def test_a_source_that_is_out_in_a_part_has_no_influence_there():
 def test_of_a_source_that_is_out_nothing_is_known_whether_or_not_somebody_has_computed_it():
     """Fusion keeps no veil of it; a run that does must say the same."""
     network = small()
-    frames, logits, veil, picture = random_level(2, 32, 32)
+    frames, logits, veil = random_level(2, 32, 32)
     logits[:, 0], logits[:, 1] = -EXCLUSION, 0
-    before = decide(network, frames, logits, veil, picture)
+    before = decide(network, frames, logits, veil)
     veil[:, 0] = 0
-    after = decide(network, frames, logits, veil, picture)
+    after = decide(network, frames, logits, veil)
     assert all(torch.equal(after[name], before[name]) for name in before)
 
 
 def test_a_source_fades_out_without_a_jump():
     """Just within the margin it counts for next to nothing, so that crossing it turns no decision."""
     network = small()
-    frames, logits, veil, picture = random_level(2, 32, 32)
+    frames, logits, veil = random_level(2, 32, 32)
     logits[:, 0] = 0
     found = []
     for behind in (EXCLUSION - 0.002, EXCLUSION, 5 * EXCLUSION):
         logits[:, 1] = -behind
-        found.append(decide(network, frames, logits, veil, picture)["logits"].softmax(1))
+        found.append(decide(network, frames, logits, veil)["logits"].softmax(1))
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0.02)
     assert torch.equal(found[1], found[2])
 
@@ -352,42 +349,14 @@ def test_the_weight_of_a_source_is_the_softmax_of_its_logit():
     torch.testing.assert_close(select_pixels(frames, logits), expected)
 
 
-def without_veil(sources: int, height: int, width: int, trust: float = 0.0) -> torch.Tensor:
-    veil = torch.zeros(1, sources, 5, height // 4, width // 4)
-    veil[:, :, 4] = trust
-    return veil
-
-
-@pytest.mark.parametrize("trust", [-3.0, 0.0, 4.0])
 @pytest.mark.parametrize("sources", [1, 4])
-def test_one_source_or_equal_ones_give_that_picture(sources, trust):
+def test_one_source_or_equal_ones_give_that_picture(sources):
     generator = torch.Generator().manual_seed(sources)
     frame = torch.rand(1, 1, 3, 32, 48, generator=generator)
     frames = frame.expand(-1, sources, -1, -1, -1)
     logits = 3 * torch.randn(1, sources, 32, 48, generator=generator)
-    decision = Decision(logits, without_veil(sources, 32, 48, trust))
-    for above in (None, reduce_frames(frame, 1)[:, 0]):
-        picture, correction = compose(frames, decision, above)
-        torch.testing.assert_close(picture, frame[:, 0], rtol=0, atol=1e-5)
-        assert float(correction.abs().max()) < 1e-5
-
-
-@pytest.mark.parametrize(("trust", "expected"), [(-20.0, 0.5), (21.0, 0.7)])
-def test_what_is_coarse_comes_from_the_level_above_where_the_network_trusts_it(trust, expected):
-    frames = torch.full((1, 2, 3, 32, 32), 0.5)
-    decision = Decision(torch.zeros(1, 2, 32, 32), without_veil(2, 32, 32, trust))
-    picture, correction = compose(frames, decision, torch.full((1, 3, 16, 16), 0.7))
-    torch.testing.assert_close(picture, torch.full_like(picture, expected), rtol=0, atol=1e-4)
-    torch.testing.assert_close(picture - correction, frames[:, 0], rtol=0, atol=1e-6)
-
-
-def test_what_is_finer_than_the_level_above_stays():
-    """A checkerboard has nothing that is coarse: replacing it leaves the board."""
-    board = (torch.arange(32)[:, None] + torch.arange(32)[None]) % 2 * 0.4
-    frames = (0.3 + board).expand(1, 1, 3, -1, -1)
-    decision = Decision(torch.zeros(1, 1, 32, 32), without_veil(1, 32, 32, 21.0))
-    picture, _ = compose(frames, decision, torch.full((1, 3, 16, 16), 0.2))
-    torch.testing.assert_close(picture, frames[:, 0] - 0.3, rtol=0, atol=1e-4)
+    picture = compose(frames, Decision(logits, torch.zeros(1, sources, 4, 8, 12)))
+    torch.testing.assert_close(picture, frame[:, 0], rtol=0, atol=1e-5)
 
 
 # Veils
@@ -401,7 +370,7 @@ def veiled(
     frames = (opacity * light + (1 - opacity) * behind**2).sqrt()
     own = local_light(frames)
     alpha = torch.full_like(own[:, :, :1], opacity)
-    return frames, torch.cat([alpha, light - own, torch.zeros_like(alpha)], dim=2)
+    return frames, torch.cat([alpha, light - own], dim=2)
 
 
 @pytest.mark.parametrize("opacity", [2.001 * FAINTEST_OPACITY, 0.3, 0.8])
@@ -418,7 +387,7 @@ def test_a_known_veil_comes_off_exactly(opacity):
 @pytest.mark.parametrize("opacity", [-1.0, 0.0, 0.999 * FAINTEST_OPACITY])
 def test_without_a_veil_frames_stay_exactly_as_they_are(opacity):
     frames = 1.2 * torch.rand(1, 2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    veil = torch.randn(1, 2, 5, 8, 8, generator=torch.Generator().manual_seed(1))
+    veil = torch.randn(1, 2, 4, 8, 8, generator=torch.Generator().manual_seed(1))
     veil[:, :, 0] = opacity
     assert torch.equal(unveil(frames, veil), frames)
 

@@ -45,7 +45,7 @@ def set_layers(monkeypatch, matte: torch.Tensor, *, ground: float = 0.5, thing: 
         mattes = torch.zeros(count, 4, 1, size, size)
         mattes[:, 0] = 1
         mattes[:, 3, 0] = matte
-        return light, mattes
+        return light, mattes, torch.ones(count, 4)
 
     monkeypatch.setattr(focus_stacks, "_draw_layers", layers)
 
@@ -119,12 +119,26 @@ def test_what_is_beyond_the_focus_is_soft_in_the_picture_to_reach_and_no_veil_in
 
 
 def test_some_blobs_are_transparent_with_opaque_veins(bank):
-    _, mattes = focus_stacks._draw_layers(bank, 64, WHOLE, torch.Generator().manual_seed(0))
-    inside = [own[own > 0.05].flatten() for own in mattes[:, 1:, 0].flatten(0, 1)]
-    middle = torch.stack([own.median() for own in inside if len(own) > 2000])
-    glassy = (middle > 0.08) & (middle < 0.52)
-    assert 5 < int(glassy.sum()) < len(middle) / 2
+    _, mattes, opaque = focus_stacks._draw_layers(bank, 64, WHOLE, torch.Generator().manual_seed(0))
+    assert bool(opaque[:, 0].all())
+    assert 8 < int((opaque == 0).sum()) < 32
+    veined = 0
+    for matte, whole in zip(mattes[:, 1:, 0].flatten(0, 1), opaque[:, 1:].flatten(), strict=True):
+        inside = matte[matte > 0.05]
+        if len(inside) > 2000 and not whole:
+            assert float(inside.median()) < 0.55
+            veined += float(inside.max()) > 0.55
+    assert veined > 5
     assert float(mattes.max()) <= 1
+
+
+def test_what_is_transparent_is_no_veil(bank, monkeypatch):
+    matte = torch.zeros(WHOLE, WHOLE)
+    matte[:, :MIDDLE] = 0.3
+    set_layers(monkeypatch, matte)
+    layers = focus_stacks._draw_layers
+    monkeypatch.setattr(focus_stacks, "_draw_layers", lambda *given: (*layers(*given)[:2], torch.zeros(given[1], 4)))
+    assert float(draw(bank, count=16, sources=3).veil.abs().max()) == 0
 
 
 # Veils
@@ -221,7 +235,7 @@ def test_hairs_are_thin_and_mattes_are_mattes():
 
 
 def test_the_first_layer_is_the_ground(bank):
-    light, mattes = focus_stacks._draw_layers(bank, 5, WHOLE, torch.Generator().manual_seed(0))
+    light, mattes, _ = focus_stacks._draw_layers(bank, 5, WHOLE, torch.Generator().manual_seed(0))
     assert light.shape == (5, 4, 3, WHOLE, WHOLE)
     assert mattes.shape == (5, 4, 1, WHOLE, WHOLE)
     assert mattes[:, 0].eq(1).all()
