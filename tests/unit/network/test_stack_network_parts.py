@@ -21,7 +21,6 @@ from allfocus.network.stack_network import (
     distance_behind,
     lead,
     local_light,
-    reduce_frames,
     select_pixels,
     unveil,
 )
