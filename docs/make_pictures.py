@@ -150,7 +150,7 @@ def levels_of_stack() -> list[LevelOutput]:
         above = None
         if found:
             best = found[-1].logits.max(axis=0)
-            above = Above(np.maximum(found[-1].logits - best, -EXCLUSION), found[-1].veil, found[-1].picture)
+            above = Above(np.maximum(found[-1].logits - best, -EXCLUSION), found[-1].veil)
         found.append(run_level(stack.astype(np.float32), above, device="cpu", threads=1))
     return found
 

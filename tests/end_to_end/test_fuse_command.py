@@ -199,8 +199,9 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
     report = json.loads(done.stdout)
     assert set(report) == {
         "output", "outputs", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
-        "decision_map", "depth_map", "depth_preview", "confidence_map", "check_map", "veil_map", "report", "slabs",
-        "linear_light", "transparent", "lost_detail", "seconds", "seconds_by_step", "notices", "dimensions", "series",
+        "decision_map", "depth_map", "depth_preview", "confidence_map", "error_map", "check_map", "veil_map", "report",
+        "slabs", "linear_light", "transparent", "lost_detail", "seconds", "seconds_by_step", "notices", "dimensions",
+        "series",
     }  # fmt: skip
     assert report["output"] == str(tmp_path / "o.png")
     assert report["frames"] == [f"frame_{number}.png" for number in range(4)]
@@ -210,7 +211,7 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
     assert len(report["confidences"]) == 4
     assert all(0.8 < value <= 1 for value in report["confidences"])
     assert (report["depth_map"], report["decision_map"]) == (str(depth_map), str(decision_map))
-    assert list(report["seconds_by_step"]) == ["aligning", "reading", "fusing", "writing"]
+    assert list(report["seconds_by_step"]) == ["aligning", "reading", "fusing", "measuring", "writing"]
     assert 0 < sum(report["seconds_by_step"].values()) <= report["seconds"] + 0.01
     # The picture and its maps have one size, a little smaller than the frames.
     images = [read_image(path) for path in (tmp_path / "o.png", depth_map, decision_map)]
