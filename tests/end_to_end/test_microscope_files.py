@@ -211,9 +211,19 @@ def test_a_rehearsal_tells_stacks_and_channels_and_refuses_what_the_run_would(ce
     assert not list(tmp_path.iterdir())
 
 
-def test_plain_pictures_have_no_channels_to_choose(tmp_path, stack_folder):
+@pytest.mark.parametrize("option", ["channels", "decide_by", "position", "time"])
+def test_plain_pictures_have_no_channels_to_choose(tmp_path, stack_folder, option):
     with pytest.raises(allfocus.InputError, match="plain pictures") as caught:
-        allfocus.fuse_files(stack_folder, tmp_path / "a.png", channels="DAPI")
+        allfocus.fuse_files(stack_folder, tmp_path / "a.png", **{option: "DAPI"})
+    assert caught.value.code == "bad-option"
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_a_file_of_one_channel_has_none_to_decide_by(tmp_path):
+    planes = np.random.default_rng(0).integers(0, 60000, (3, 32, 40), dtype=np.uint16)
+    tifffile.imwrite(tmp_path / "one.ome.tif", planes, metadata={"axes": "ZYX"}, ome=True)
+    with pytest.raises(allfocus.InputError, match="no channel DAPI to decide by") as caught:
+        allfocus.fuse_files(tmp_path / "one.ome.tif", tmp_path / "a.tif", decide_by="DAPI", align=False)
     assert caught.value.code == "bad-option"
 
 

@@ -84,6 +84,7 @@ def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
                 hint=f"{{{asked[0]}=default}}",
                 code="bad-option",
             )
+        _require_no_choice(options, "the frames are plain pictures")
         return None
     positions = found.position_numbers(options.position)
     places = [(position, time) for position in positions for time in found.time_numbers(position, options.time)]
@@ -97,6 +98,7 @@ def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
             code="unsupported-picture",
         )
     if colour or (len(first.channels) == 1 and not found.zarr):
+        _require_no_choice(options, f"{found.path.name} holds one channel, or colours that belong together")
         return Selection(found, tuple(places), None)
     chosen = first.choose_channels(options.channels)
     taken = replace(first, channels=tuple(first.channels[number] for number in chosen))
@@ -105,6 +107,16 @@ def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
     if asked_by.casefold() != EACH:
         deciding = tuple(taken.choose_channels(None if asked_by.casefold() == EVERY else asked_by))
     return Selection(found, tuple(places), tuple(chosen), deciding)
+
+
+def _require_no_choice(options: FuseOptions, why: str) -> None:
+    """Raise InputError when a channel is named to decide by where there is nothing to choose from."""
+    if options.decide_by.strip().casefold() not in (EVERY, EACH):
+        raise InputError(
+            f"{why}: there is no channel {options.decide_by} to decide by",
+            hint="{decide_by=default}",
+            code="bad-option",
+        )
 
 
 def _find_file(paths: Paths) -> StackFile | None:
