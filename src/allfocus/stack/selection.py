@@ -77,6 +77,8 @@ def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
         InputError: there is no such position, time or channel, or there are several and none was named.
     """
     found = _find_file(paths)
+    asked_by = options.decide_by.strip()
+    names_channel = asked_by.casefold() not in (EVERY, EACH)
     if found is None:
         if asked := [name for name in ("position", "time", "channels") if getattr(options, name) is not None]:
             raise InputError(
@@ -84,7 +86,8 @@ def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
                 hint=f"{{{asked[0]}=default}}",
                 code="bad-option",
             )
-        _require_no_choice(options, "the frames are plain pictures")
+        if names_channel:
+            raise _nothing_to_choose("the frames are plain pictures", asked_by)
         return None
     positions = found.position_numbers(options.position)
     places = [(position, time) for position in positions for time in found.time_numbers(position, options.time)]
@@ -98,25 +101,22 @@ def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
             code="unsupported-picture",
         )
     if colour or (len(first.channels) == 1 and not found.zarr):
-        _require_no_choice(options, f"{found.path.name} holds one channel, or colours that belong together")
+        if names_channel:
+            why = f"{found.path.name} holds one channel, or colours that belong together"
+            raise _nothing_to_choose(why, asked_by)
         return Selection(found, tuple(places), None)
     chosen = first.choose_channels(options.channels)
     taken = replace(first, channels=tuple(first.channels[number] for number in chosen))
-    asked_by = options.decide_by.strip()
     deciding = None
     if asked_by.casefold() != EACH:
         deciding = tuple(taken.choose_channels(None if asked_by.casefold() == EVERY else asked_by))
     return Selection(found, tuple(places), tuple(chosen), deciding)
 
 
-def _require_no_choice(options: FuseOptions, why: str) -> None:
-    """Raise InputError when a channel is named to decide by where there is nothing to choose from."""
-    if options.decide_by.strip().casefold() not in (EVERY, EACH):
-        raise InputError(
-            f"{why}: there is no channel {options.decide_by} to decide by",
-            hint="{decide_by=default}",
-            code="bad-option",
-        )
+def _nothing_to_choose(why: str, channel: str) -> InputError:
+    return InputError(
+        f"{why}: there is no channel {channel} to decide by", hint="{decide_by=default}", code="bad-option"
+    )
 
 
 def _find_file(paths: Paths) -> StackFile | None:
