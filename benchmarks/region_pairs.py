@@ -56,15 +56,20 @@ def make_pairs(folder: Path, *, zeros: bool) -> list[tuple[Picture, Picture, Pic
         top, left = (int(generator.integers(0, length - SIZE + 1)) for length in photo.shape[:2])
         truth = photo[top : top + SIZE, left : left + SIZE].astype(np.float32) / np.float32(255)
         region = _region(truth, len(pairs), generator)[..., None]
-        border = cv2.BORDER_CONSTANT if zeros else cv2.BORDER_DEFAULT
-        deviation = float(generator.uniform(1.5, 6))
-        blurred = cv2.GaussianBlur(truth, (0, 0), deviation, borderType=border)
-        frames = (region * truth + (1 - region) * blurred, (1 - region) * truth + region * blurred)
-        first, second = (np.round(frame * 255).astype(np.float32) / np.float32(255) for frame in frames)
+        first, second = blurred_pair(truth, region, float(generator.uniform(1.5, 6)), zeros=zeros)
         pairs.append((first, second, truth))
         if len(pairs) == PAIRS:
             break
     return pairs
+
+
+def blurred_pair(truth: Picture, region: Picture, deviation: float, *, zeros: bool = False) -> tuple[Picture, Picture]:
+    """A frame that is sharp inside the region (H, W, 1) and one that is sharp outside, of 8 bits."""
+    border = cv2.BORDER_CONSTANT if zeros else cv2.BORDER_DEFAULT
+    blurred = cv2.GaussianBlur(truth, (0, 0), deviation, borderType=border)
+    frames = (region * truth + (1 - region) * blurred, (1 - region) * truth + region * blurred)
+    first, second = (np.round(frame * 255).astype(np.float32) / np.float32(255) for frame in frames)
+    return first, second
 
 
 def _region(truth: Picture, number: int, generator: np.random.Generator) -> Picture:

@@ -66,8 +66,9 @@ HARD = 1e12
 """The same for a choice without any mixing, except between frames that are exactly as likely."""
 PLAN_PIXELS = 2_000_000
 """Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
-CONTEXT_PIXELS = 400_000
-"""Levels of more pixels are refined by their detail alone: their context has been seen at the levels above."""
+CONTEXT_PIXELS = 1_200_000
+"""Levels of more pixels are refined by their detail alone, at two fifths of the cost: their context has been seen at
+the levels above, but edges are found less exactly (benchmarks/context.py)."""
 WORKING_PIXELS = 900_000
 """Pixels times frames that a window may hold, about 270 MB; where more frames compete, windows are smaller."""
 REFINER_PIXELS = 1_200_000
@@ -191,7 +192,7 @@ def plan_levels(size: tuple[int, int], frames: int) -> tuple[int, int]:
 
     Example:
         >>> plan_levels((3000, 4000), 10), plan_levels((200, 300), 2)
-        ((2, 3), (0, 0))
+        ((2, 2), (0, 0))
     """
     scale = decision_scale(*size)
     decided = -(-size[0] // scale), -(-size[1] // scale)
@@ -426,10 +427,10 @@ def _decide_core(
 ) -> Tile:
     """Returns the decision of one core of a level between the plan and the finest."""
     chosen, region, _, _, output = _run_core(plan, source, above, level, core, device=device, threads=threads)
-    inside = within(core, region)
-    logits = _forbid(output.logits[(slice(None), *inside)], source, chosen, core, level, plan.scale)
-    quarter = tuple(slice(side.start // 4, -(-side.stop // 4)) for side in inside)
-    return make_tile(core, chosen, logits, output.veil[:, :, *quarter])
+    wide = _clip(_widen(core), level_size(plan.decided_size, level))
+    logits = _forbid(output.logits[(slice(None), *within(wide, region))], source, chosen, wide, level, plan.scale)
+    quarter = tuple(slice(side.start // 4, -(-side.stop // 4)) for side in within(core, region))
+    return make_tile(core, chosen, logits, output.veil[:, :, *quarter], within(core, wide))
 
 
 def _fuse_core(
@@ -446,12 +447,14 @@ def _fuse_core(
     size = plan.decided_size
     wide = _clip(_widen(core), size)
     if plan.level == 0:
-        chosen, region = list(plan.tile.chosen), _whole(size)
-        region = _padded(region)
+        # Decided already, as a whole: what is around the core serves its evidence and the ends of its veil alone.
+        region = grow(core, size, REFINER_MARGIN)
+        inside = _clip(region, size)
+        chosen = above.competing(inside)
         behind, veil = above.gather(region, chosen)
         output = LevelOutput(behind, veil)
-        frames = [source.read_reduced(index, _whole(size)) for index in chosen]
-        stack = _prepare(frames, range(len(frames)), plan.low, plan.span)
+        frames = [source.read_reduced(index, inside) for index in chosen]
+        stack = _prepare(frames, range(len(frames)), plan.low, plan.span, region)
         competing = behind[:, ::2, ::2] > -EXCLUSION
     else:
         chosen, region, stack, competing, output = _run_core(

@@ -25,8 +25,9 @@ CORE = 512
 """Side of the largest core."""
 SMALLEST_CORE = 64
 """Below this a core is not split, however many frames compete: its margin would cost more than it saves."""
-LARGEST_WHOLE_SIDE = 384
-"""Pixels of the longer side at which a picture is seen whole."""
+LARGEST_WHOLE_SIDE = 1280
+"""Pixels of the longer side at which a picture is seen whole, if that fits the memory with all frames. Seen whole, edges
+between frames are found more exactly than by correcting what a level above has decided (benchmarks/context.py)."""
 BLOCK = 16
 """Side of the blocks in which the sharpness of frames is measured."""
 
@@ -57,7 +58,7 @@ def coarsest_level(size: tuple[int, int], frames: int, most: int) -> int:
 
     Example:
         >>> coarsest_level((1500, 2000), 10, 3_200_000), coarsest_level((300, 300), 100, 3_200_000)
-        (3, 1)
+        (2, 1)
     """
     level = 0
     while max(size) > LARGEST_WHOLE_SIDE or (frames * size[0] * size[1] > most and min(size) > 2 * STEP):

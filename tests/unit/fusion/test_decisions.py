@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from allfocus.fusion.decisions import EXCLUSION, VEIL_CHANNELS, LevelDecisions, Tile, make_tile
+from allfocus.fusion.decisions import (
+    EXCLUSION,
+    LONELY,
+    LONELY_CANDIDATE,
+    VEIL_CHANNELS,
+    LevelDecisions,
+    Tile,
+    make_tile,
+)
 from allfocus.fusion.windows import split_core
 
 ORDER = (3, 0, 2, 1)
@@ -65,26 +73,50 @@ def test_a_tile_is_a_copy(said):
     assert tile.behind.min() == -EXCLUSION
 
 
-@pytest.mark.parametrize("beyond", [-0.1, 0.0, 0.1])
-def test_a_frame_is_out_when_it_is_the_exclusion_behind_and_no_sooner(beyond):
-    margin = EXCLUSION + np.float32(beyond)
+@pytest.mark.parametrize("beyond", [-0.1, 0.1])
+def test_a_frame_is_out_when_it_is_far_behind_with_all_its_neighbours_and_no_sooner(beyond):
+    margin = -LONELY + np.float32(beyond)
     logits = np.stack([np.zeros((4, 4)), np.full((4, 4), -margin)]).astype(np.float32)
     veil = np.zeros((2, VEIL_CHANNELS, 1, 1), np.float32)
     area = (slice(0, 4), slice(0, 4))
     assert make_tile(area, (0, 1), logits, veil).chosen == ((0, 1) if beyond < 0 else (0,))
 
 
-def test_a_single_pixel_keeps_a_frame_in_the_running():
+@pytest.mark.parametrize("beyond", [-0.1, 0.0, 0.1])
+def test_a_frame_with_company_is_out_when_it_is_the_exclusion_behind_and_no_sooner(beyond):
+    logits = np.zeros((2, 4, 4), np.float32)
+    logits[1, 1, 1] = -EXCLUSION - np.float32(beyond)
+    tile = make_tile((slice(0, 4),) * 2, (0, 1), logits, np.zeros((2, VEIL_CHANNELS, 1, 1), np.float32))
+    assert (tile.behind[1, 1, 1] > -EXCLUSION) == (beyond < 0)
+
+
+@pytest.mark.parametrize(("places", "ahead", "stays"), [(1, 0.1, True), (1, -0.1, False), (9, -0.1, True)])
+def test_a_single_pixel_keeps_a_frame_in_the_running_unless_it_is_far_behind(places, ahead, stays):
     logits = np.full((3, 8, 8), -20, np.float32)
     logits[0] = 0
-    logits[2, 7, 1] = 0.1 - EXCLUSION
+    logits[2, 7, 1] = LONELY_CANDIDATE + np.float32(ahead)
+    if places > 1:
+        logits[2, 5:8, 0:3] = LONELY_CANDIDATE + np.float32(ahead)
     veil = np.zeros((3, VEIL_CHANNELS, 2, 2), np.float32)
     tile = make_tile((slice(0, 8), slice(0, 8)), (4, 5, 6), logits, veil)
-    assert tile.chosen == (4, 6)
+    assert tile.chosen == ((4, 6) if stays else (4,))
     decisions = LevelDecisions((6, 5, 4), [tile])
-    assert decisions.competing((slice(0, 8), slice(0, 8))) == [6, 4]
-    assert decisions.competing((slice(7, 8), slice(1, 2))) == [6, 4]
-    assert decisions.competing((slice(0, 7), slice(0, 8))) == [4]
+    assert decisions.competing((slice(7, 8), slice(1, 2))) == ([6, 4] if stays else [4])
+    assert decisions.competing((slice(0, 4), slice(0, 8))) == [4]
+
+
+def test_a_tile_does_not_depend_on_where_it_was_cut():
+    """Given a pixel more on each side, what is lonely beside the cut is judged by its neighbours beyond."""
+    logits = 5 * np.random.default_rng(0).standard_normal((3, 12, 16)).astype(np.float32)
+    logits[0] += 8
+    veil = np.zeros((3, VEIL_CHANNELS, 3, 4), np.float32)
+    whole = LevelDecisions((0, 1, 2), [make_tile((slice(0, 12), slice(0, 16)), (0, 1, 2), logits, veil)])
+    core = (slice(4, 8), slice(4, 12))
+    part = make_tile(core, (0, 1, 2), logits[:, 3:9, 3:13], veil[..., 1:2, 1:3], (slice(1, 5), slice(1, 9)))
+    cut = LevelDecisions((0, 1, 2), [part])
+    np.testing.assert_array_equal(cut.gather(core, (0, 1, 2))[0], whole.gather(core, (0, 1, 2))[0])
+    alone = make_tile(core, (0, 1, 2), logits[:, 4:8, 4:12], veil[..., 1:2, 1:3])
+    assert not np.array_equal(alone.behind, part.behind)
 
 
 @pytest.mark.parametrize("steps", [(44, 62), (16, 32), (32, 16), (16, 16)])
