@@ -7,7 +7,7 @@ of pairs made of single photos and of mosaics of them (a random region is sharp 
 and of rendered stacks, by the three settings that decide what is seen:
 
 - `allfocus.fusion.windows.LARGEST_WHOLE_SIDE`, the longest side at which a picture is seen whole;
-- `CONTEXT_PIXELS`, up to which a finer level is decided with context and not by its detail alone;
+- `allfocus.fusion.areas.CONTEXT_PIXELS`, up to which a finer level is decided with context and not by its detail alone;
 - `allfocus.fusion.decisions.LONELY_CANDIDATE`, how far a lone pixel may be behind before its frame is out.
 """
 
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from region_pairs import ALLOWED, blurred_pair
 
-from allfocus.fusion import decisions, learned, windows
+from allfocus.fusion import areas, decisions, windows
+from allfocus.fusion.learned import fuse_ips
 from allfocus.scenes.rendering import render_scene
 
 Picture = NDArray[np.float32]
@@ -58,7 +59,7 @@ def main() -> None:
     tiles = [photo for photo in photos if photo.shape[:2] == (321, 481)]
     for blur in ((1.5, 6), (6, 14)):
         mosaics = [make_mosaic(tiles, generator) for _ in range(6)]
-        pairs = [make_pair(mosaic, *blur, generator) for mosaic in mosaics]
+        pairs = [make_pair(mosaic, blur[0], blur[1], generator) for mosaic in mosaics]
         print_row(f"mosaics of 962 x 642, blur {blur[0]:g} to {blur[1]:g}", pairs)
     for name, size, frames, seed in SCENES:
         scene = render_scene(name, frames=frames, size=size, seed=seed)
@@ -93,10 +94,10 @@ def print_row(label: str, stacks: Sequence[Stack]) -> None:
     """Prints mean PSNR and processor seconds with each of the settings."""
     cells = []
     for side, pixels, candidate in SETTINGS.values():
-        windows.LARGEST_WHOLE_SIDE, learned.CONTEXT_PIXELS, decisions.LONELY_CANDIDATE = side, pixels, candidate
+        windows.LARGEST_WHOLE_SIDE, areas.CONTEXT_PIXELS, decisions.LONELY_CANDIDATE = side, pixels, candidate
         scores, began = [], time.process_time()
         for frames, truth in stacks:
-            fused = learned.fuse_ips(frames, device="cpu").image
+            fused = fuse_ips(frames, device="cpu").image
             scores.append(-10 * np.log10(np.square(np.round(fused * 255) / 255 - truth).mean()))
         cells.append(f"{np.mean(scores):.2f} dB {(time.process_time() - began) / len(stacks):.1f} s")
     print(f"| {label} | " + " | ".join(cells) + " |", flush=True)

@@ -5,15 +5,16 @@ Run: python benchmarks/sharpness.py
 The factor holds where there is detail; where there is none, frames are mixed as softly as the network says.
 Pixels that are copied keep the colour, grain and bit depth of the frame they come from, and mixing transparent things
 loses detail of all of them. The largest factor that loses at most 0.02 dB against the best in the mean of these scenes
-is `allfocus.fusion.learned.SHARPNESS`.
+is `allfocus.fusion.planning.SHARPNESS`.
 """
 
 import dataclasses
 
 import numpy as np
 
+from allfocus.fusion.areas import fuse_area
 from allfocus.fusion.frame_source import MemorySource
-from allfocus.fusion.learned import fuse_area, plan_fusion
+from allfocus.fusion.planning import plan_fusion
 from allfocus.scenes.rendering import render_scene
 
 SCENES = (

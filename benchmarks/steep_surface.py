@@ -22,9 +22,9 @@ APERTURE = 0.09
 # The one place to change when windows or the choice of frames change.
 def fuse_all_at_once(frames: list[NDArray[np.uint8]], method: str) -> NDArray[np.uint8]:
     """The picture that the method makes when every level is one window, whatever memory that takes."""
-    from allfocus.fusion import learned, windows
+    from allfocus.fusion import areas, windows
 
-    with mock.patch.object(windows, "CORE", 1 << 20), mock.patch.object(learned, "WORKING_PIXELS", 10**12):
+    with mock.patch.object(windows, "CORE", 1 << 20), mock.patch.object(areas, "WORKING_PIXELS", 10**12):
         fused: NDArray[np.uint8] = allfocus.fuse(frames, method=method).image
     return fused
 

@@ -24,7 +24,7 @@ from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.batch.planes.plain_files import pack, unpack
 from allfocus.batch.planes.reading import describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.fusion.learned import Plan
+from allfocus.fusion.planning import Plan
 
 
 class ThisProcess:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allfocus.fusion import frame_source, learned, windows
+from allfocus.fusion import areas, frame_source, learned, planning, windows
 from allfocus.fusion.methods import fuse
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import render_scene
@@ -127,15 +127,15 @@ def test_any_area_is_that_part_of_the_whole_whatever_the_cores(seed, count, size
         # More than the network can see; what the smaller margin costs is tested in tests/unit/fusion/test_windows.py.
         mock.patch.object(windows, "MARGIN", 48),
         mock.patch.object(windows, "LARGEST_WHOLE_SIDE", 64),
-        mock.patch.object(learned, "PLAN_PIXELS", count * 65 * 65),
+        mock.patch.object(planning, "PLAN_PIXELS", count * 65 * 65),
         mock.patch.object(frame_source, "LARGEST_FULL_SCALE", largest),
     ):
         source = frame_source.MemorySource(frames)
-        plan = learned.plan_fusion(source)
+        plan = planning.plan_fusion(source)
         assert plan.level > 0 or max(size) <= 128
         whole = learned.fuse_ips(frames)
         with mock.patch.object(windows, "CORE", core):
-            part = learned.fuse_area(plan, source, (rows, columns))
+            part = areas.fuse_area(plan, source, (rows, columns))
     np.testing.assert_allclose(part.image, whole.image[rows, columns], atol=1e-5)
     assert np.mean(part.decision != whole.decision[rows, columns]) < 1e-4
     np.testing.assert_allclose(part.depth, whole.depth[rows, columns], atol=1e-4)

@@ -19,7 +19,7 @@ from allfocus.depth.surface import MARGIN, fit_surface
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale
-from allfocus.fusion.learned import estimate_noise
+from allfocus.fusion.planning import estimate_noise
 from allfocus.fusion.windows import Area, within
 from allfocus.images.spool import FrameSpool, reduce_frame
 

@@ -123,7 +123,7 @@ def measure_composite(chosen: Sequence[int], samples: Callable[[int], Sequence[N
         chosen: The channels to decide on, from 0.
         samples: Gives some frames (h, w) of a channel, in 0..1; the same part of each.
     """
-    from allfocus.fusion.learned import estimate_noise
+    from allfocus.fusion.planning import estimate_noise
 
     lows, spans, weights = [], [], []
     for channel in chosen:

@@ -71,7 +71,7 @@ class LevelDecisions:
     """The tiles of one level."""
 
     order: Sequence[int]
-    """All frames in the order in which they are summed; see :func:`allfocus.fusion.learned.plan_fusion`."""
+    """All frames in the order in which they are summed; see :func:`allfocus.fusion.planning.plan_fusion`."""
     tiles: list[Tile] = field(default_factory=list)
 
     def add(self, tile: Tile) -> None:

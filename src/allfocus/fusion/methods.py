@@ -630,7 +630,7 @@ def _prepare(
 def _confidence(pictures: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     # Loaded here, because a list of methods needs no OpenCV.
     from allfocus.fusion.blending import stack_evidence
-    from allfocus.fusion.learned import LEAST_NOISE, estimate_noise, value_range
+    from allfocus.fusion.planning import LEAST_NOISE, estimate_noise, value_range
     from allfocus.fusion.windows import block_sharpness
 
     _, span = value_range(pictures)

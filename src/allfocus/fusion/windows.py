@@ -26,8 +26,8 @@ CORE = 512
 SMALLEST_CORE = 64
 """Below this a core is not split, however many frames compete: its margin would cost more than it saves."""
 LARGEST_WHOLE_SIDE = 1280
-"""Pixels of the longer side at which a picture is seen whole, if that fits the memory with all frames. Seen whole, edges
-between frames are found more exactly than by correcting what a level above has decided (benchmarks/context.py)."""
+"""Pixels of the longer side at which a picture is seen whole, if that fits the memory with all frames. Edges between
+frames are then found more exactly than by correcting what a level above has decided (benchmarks/context.py)."""
 BLOCK = 16
 """Side of the blocks in which the sharpness of frames is measured."""
 
@@ -73,6 +73,35 @@ def grow(core: Area, size: tuple[int, int], margin: int = MARGIN) -> Area:
         slice(max(0, side.start - margin), min(-(-side.stop // STEP) * STEP + margin, -(-length // STEP) * STEP))
         for side, length in zip(core, size, strict=True)
     )
+    return rows, columns
+
+
+def whole_area(size: tuple[int, int]) -> Area:
+    """Returns all rows and columns of a picture of this size."""
+    return slice(0, size[0]), slice(0, size[1])
+
+
+def clip_area(area: Area, size: tuple[int, int]) -> Area:
+    """Returns the area as far as the picture goes."""
+    rows, columns = (slice(side.start, min(side.stop, length)) for side, length in zip(area, size, strict=True))
+    return rows, columns
+
+
+def pad_to_steps(area: Area) -> Area:
+    """Returns the area with its end moved on to a whole step."""
+    rows, columns = (slice(side.start, -(-side.stop // STEP) * STEP) for side in area)
+    return rows, columns
+
+
+def on_steps(area: Area, size: tuple[int, int]) -> Area:
+    """Returns the area grown to whole steps, as far as the picture goes."""
+    rows, columns = (slice(side.start // STEP * STEP, -(-side.stop // STEP) * STEP) for side in area)
+    return clip_area((rows, columns), size)
+
+
+def widen(core: Area) -> Area:
+    """Returns the core with two pixels more on each side, for interpolation and for what is judged by neighbours."""
+    rows, columns = (slice(max(0, side.start - 2), side.stop + 2) for side in core)
     return rows, columns
 
 

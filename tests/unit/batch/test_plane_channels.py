@@ -17,7 +17,7 @@ from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes.fusion import block_side, fuse_planes
 from allfocus.batch.planes.reading import PlaneSource, describe_planes
 from allfocus.errors import AllfocusError, InputError
-from allfocus.fusion import frame_source, learned
+from allfocus.fusion import areas, frame_source, planning
 from allfocus.images.stack_file import open_stack_file
 from allfocus.scenes.rendering import render_scene
 
@@ -50,7 +50,7 @@ class ThisProcess:
 def as_if_large(monkeypatch):
     """Half scale, context and several windows for planes of a hundred thousand pixels."""
     monkeypatch.setattr(plane_fusion, "Cluster", ThisProcess)
-    monkeypatch.setattr(learned, "PLAN_PIXELS", 40_000)
+    monkeypatch.setattr(planning, "PLAN_PIXELS", 40_000)
     monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1000)
     monkeypatch.setattr(plane_tasks, "SURVEY_SIDE", 256)
     monkeypatch.setattr(plane_fusion, "CHUNK", 256)
@@ -112,8 +112,8 @@ class _Held:
 
 def in_memory(stack, pixels, layers, **options):
     source = _Held(PlaneSource(describe_planes(stack, **options)), pixels, layers)
-    plan = learned.plan_fusion(source, unveil=False, device="cpu")
-    return learned.fuse_area(plan, source, (slice(0, SIZE[0]), slice(0, SIZE[1])), device="cpu")
+    plan = planning.plan_fusion(source, unveil=False, device="cpu")
+    return areas.fuse_area(plan, source, (slice(0, SIZE[0]), slice(0, SIZE[1])), device="cpu")
 
 
 def test_blocks_of_four_channels_give_what_memory_gives(tmp_path, stack, pixels):

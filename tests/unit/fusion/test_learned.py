@@ -14,12 +14,14 @@ import onnxruntime
 import pytest
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import frame_source, inference, learned, windows
+from allfocus.fusion import areas, frame_source, inference, learned, planning, windows
+from allfocus.fusion.areas import Maps
 from allfocus.fusion.average import fuse_average
 from allfocus.fusion.frame_source import MemorySource, open_spool
-from allfocus.fusion.learned import LEAST_NOISE, Maps, estimate_noise, fuse_ips, plan_fusion, value_range
+from allfocus.fusion.learned import fuse_ips
 from allfocus.fusion.methods import fuse
 from allfocus.fusion.paper import fuse_ips_paper
+from allfocus.fusion.planning import LEAST_NOISE, estimate_noise, plan_fusion, value_range
 from allfocus.fusion.windows import block_sharpness
 from allfocus.images.transfer import SRGB, Curve
 from allfocus.scenes.rendering import render_scene
@@ -206,7 +208,8 @@ def small_windows(monkeypatch):
 
 
 def use_cores(monkeypatch, count):
-    monkeypatch.setattr(learned, "processor_count", lambda: count)
+    for module in (areas, planning):
+        monkeypatch.setattr(module, "processor_count", lambda: count)
 
 
 def window_threads():
@@ -233,13 +236,13 @@ def test_the_number_of_cores_changes_no_bit_of_windows(monkeypatch, desk, half_s
     expected = fuse_ips(desk.frames, device="cpu")
     use_cores(monkeypatch, 3)
     seen = set()
-    run_core = learned._run_core
+    run_core = areas._run_core
 
     def watch(*arguments, **options):
         seen.add((threading.current_thread().name.startswith("allfocus-window"), options["threads"]))
         return run_core(*arguments, **options)
 
-    monkeypatch.setattr(learned, "_run_core", watch)
+    monkeypatch.setattr(areas, "_run_core", watch)
     for one, other in zip(expected, fuse_ips(desk.frames, device="cpu"), strict=True):
         np.testing.assert_array_equal(other, one)
     # Windows were at work in threads of one core each, or the test would prove nothing.
@@ -286,7 +289,7 @@ def test_what_goes_wrong_in_a_window_comes_out_and_leaves_no_thread(monkeypatch,
         others = [values] * (len(Maps._fields) - 2)
         return Maps(np.zeros((*shape, 3), np.float32), values.astype(np.int16), *others)
 
-    monkeypatch.setattr(learned, "_fuse_core", fail)
+    monkeypatch.setattr(areas, "_fuse_core", fail)
     with pytest.raises(error, match="in a window"):
         fuse_ips(desk.frames)
     assert window_threads() == []
@@ -313,7 +316,7 @@ def test_results_do_not_pile_up_when_they_are_taken_slowly(monkeypatch):
         started.append(number)
         return number
 
-    results = learned._in_parallel(work, list(range(20)))
+    results = areas._in_parallel(work, list(range(20)))
     assert next(results) == (0, 0)
     # Time enough for two workers to finish all that they were given.
     time.sleep(0.1)
@@ -334,13 +337,13 @@ def test_no_more_windows_are_at_work_at_once_than_may(monkeypatch):
         with lock:
             at_work.remove(number)
 
-    assert [number for number, _ in learned._in_parallel(work, list(range(60)))] == list(range(60))
-    assert 1 < max(most) <= learned.MOST_WORKERS
+    assert [number for number, _ in areas._in_parallel(work, list(range(60)))] == list(range(60))
+    assert 1 < max(most) <= areas.MOST_WORKERS
 
 
 @pytest.mark.usefixtures("small_windows")
 def test_progress_over_several_levels_goes_up_to_the_end(monkeypatch, desk):
-    monkeypatch.setattr(learned, "PLAN_PIXELS", 6 * 32 * 48)
+    monkeypatch.setattr(planning, "PLAN_PIXELS", 6 * 32 * 48)
     assert plan_fusion(MemorySource(desk.frames)).level == 2
     calls = []
     fuse_ips(desk.frames, progress=lambda *steps: calls.append(steps))
@@ -511,7 +514,7 @@ def in_levels(request, monkeypatch):
     """As a whole, and as a plan with levels below it."""
     if request.param:
         monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
-        monkeypatch.setattr(learned, "PLAN_PIXELS", 5 * 40 * 50)
+        monkeypatch.setattr(planning, "PLAN_PIXELS", 5 * 40 * 50)
     return request.param
 
 
@@ -608,7 +611,7 @@ def test_frames_that_differ_in_brightness_leave_no_edge_where_there_is_no_detail
     size = (260, 330)
     if levels:
         monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
-        monkeypatch.setattr(learned, "PLAN_PIXELS", 2 * 70 * 90)
+        monkeypatch.setattr(planning, "PLAN_PIXELS", 2 * 70 * 90)
     frames, textured = smooth_between_corners(size)
     generator = np.random.default_rng(1)
     noisy = [frame + generator.normal(0, noise, frame.shape).astype(np.float32) for frame in frames]

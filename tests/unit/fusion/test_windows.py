@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from allfocus.fusion import frame_source, learned, windows
+from allfocus.fusion import areas, frame_source, planning, windows
+from allfocus.fusion.areas import Maps, fuse_area
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions
 from allfocus.fusion.frame_source import MemorySource, open_spool
-from allfocus.fusion.learned import Maps, fuse_area, fuse_ips, plan_fusion, plan_levels
+from allfocus.fusion.learned import fuse_ips
 from allfocus.fusion.methods import fuse
+from allfocus.fusion.planning import plan_fusion, plan_levels
 from allfocus.fusion.windows import (
     BLOCK,
     CORE,
@@ -39,7 +41,7 @@ side = some.integers(1, 6000)
 sides = some.tuples(side, side)
 
 
-def areas(height, width):
+def any_area(height, width):
     """Any area of a picture that begins where cores may."""
     return some.tuples(
         *(
@@ -89,11 +91,11 @@ def test_the_plan_holds_all_frames_at_every_level_that_fits_and_leaves_the_fines
     finest, coarsest = plan_levels(size, frames)
     scale = frame_source.decision_scale(*size)
     decided = -(-size[0] // scale), -(-size[1] // scale)
-    assert coarsest == coarsest_level(decided, frames, learned.PLAN_PIXELS)
+    assert coarsest == coarsest_level(decided, frames, planning.PLAN_PIXELS)
     assert 0 <= finest <= coarsest
     # Level 0 belongs to the plan only if it is all there is.
     assert (finest == 0) == (coarsest == 0)
-    fits = [frames * np.prod(level_size(decided, level)) <= learned.PLAN_PIXELS for level in range(coarsest + 1)]
+    fits = [frames * np.prod(level_size(decided, level)) <= planning.PLAN_PIXELS for level in range(coarsest + 1)]
     assert finest == coarsest or fits[finest]
     assert finest <= 1 or not fits[finest - 1]
 
@@ -104,7 +106,7 @@ def test_the_plan_holds_all_frames_at_every_level_that_fits_and_leaves_the_fines
 @given(size=sides, data=some.data())
 def test_cores_cover_every_pixel_of_an_area_exactly_once(size, data):
     height, width = (length % 1500 + 1 for length in size)
-    area = data.draw(areas(height, width))
+    area = data.draw(any_area(height, width))
     covered = np.zeros((height, width), np.uint8)
     for core in cut_cores(area):
         covered[core] += 1
@@ -125,7 +127,7 @@ def test_cores_of_any_area_lie_on_one_grid():
 
 @given(size=sides, data=some.data())
 def test_halves_of_a_core_are_the_core_and_begin_where_cores_may(size, data):
-    core = data.draw(areas(*size))
+    core = data.draw(any_area(*size))
     halves = split_core(core)
     if halves == [core]:
         assert max(own.stop - own.start for own in core) < 2 * SMALLEST_CORE
@@ -145,7 +147,7 @@ def test_halves_of_a_core_are_the_core_and_begin_where_cores_may(size, data):
 
 @given(size=sides, data=some.data())
 def test_the_network_sees_a_margin_around_a_core_or_the_end_of_the_picture(size, data):
-    core = data.draw(areas(*size))
+    core = data.draw(any_area(*size))
     region = grow(core, size)
     for seen, own, length in zip(region, core, size, strict=True):
         assert seen.start % STEP == seen.stop % STEP == 0
@@ -236,7 +238,7 @@ def levels(monkeypatch):
     """A picture of 301 x 397 is seen whole at level 2; levels 1 and 0 are decided in windows, with a full margin."""
     monkeypatch.setattr(windows, "MARGIN", FULL_MARGIN)
     monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
-    monkeypatch.setattr(learned, "PLAN_PIXELS", 50_000)
+    monkeypatch.setattr(planning, "PLAN_PIXELS", 50_000)
 
 
 @pytest.fixture(params=[1, 2])
@@ -244,12 +246,12 @@ def scale(request, monkeypatch, levels):
     """The same, decided at full and at half scale."""
     if request.param == 2:
         monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
-        monkeypatch.setattr(learned, "PLAN_PIXELS", 15_000)
+        monkeypatch.setattr(planning, "PLAN_PIXELS", 15_000)
         monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
     return request.param
 
 
-_KEPT: dict[int, tuple[learned.Plan, Maps]] = {}
+_KEPT: dict[int, tuple[planning.Plan, Maps]] = {}
 
 
 @pytest.fixture
@@ -265,13 +267,13 @@ def fused_once(desk, scale):
 def watch_network(monkeypatch) -> list[tuple[int, ...]]:
     """A list that fills with the shapes of the stacks that the network sees, run after run."""
     seen: list[tuple[int, ...]] = []
-    run_level = learned.run_level
+    run_level = areas.run_level
 
     def watch(frames, above, **options):
         seen.append(frames.shape)
         return run_level(frames, above, **options)
 
-    monkeypatch.setattr(learned, "run_level", watch)
+    monkeypatch.setattr(areas, "run_level", watch)
     return seen
 
 
@@ -301,7 +303,7 @@ def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, scale, co
     seen.clear()
     monkeypatch.setattr(windows, "CORE", core)
     if working is not None:
-        monkeypatch.setattr(learned, "WORKING_PIXELS", working)
+        monkeypatch.setattr(areas, "WORKING_PIXELS", working)
     found = fuse_area(plan, source, WHOLE)
     # Windows were smaller than the picture, or the test would prove nothing.
     assert len(seen) > 4
@@ -457,9 +459,9 @@ def steep():
 def steep_levels(monkeypatch):
     """Thirty frames of 160 x 200 are seen whole at half that, and decided in windows once more, with a full margin."""
     monkeypatch.setattr(windows, "MARGIN", FULL_MARGIN)
-    monkeypatch.setattr(learned, "WORKING_PIXELS", 10**9)
+    monkeypatch.setattr(areas, "WORKING_PIXELS", 10**9)
     monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
-    monkeypatch.setattr(learned, "PLAN_PIXELS", 250_000)
+    monkeypatch.setattr(planning, "PLAN_PIXELS", 250_000)
 
 
 @pytest.mark.usefixtures("steep_levels")
@@ -471,7 +473,7 @@ def test_windows_are_smaller_where_many_frames_compete_and_none_is_left_out(monk
     assert seen[0][0] == 30
     assert len(np.unique(expected.decision)) >= 25
     seen.clear()
-    monkeypatch.setattr(learned, "WORKING_PIXELS", 1)
+    monkeypatch.setattr(areas, "WORKING_PIXELS", 1)
     monkeypatch.setattr(windows, "SMALLEST_CORE", smallest)
     found = fuse_ips(steep.frames)
     assert len(seen) > (12 if smallest == 32 else 3)
@@ -483,7 +485,7 @@ def test_windows_are_smaller_where_many_frames_compete_and_none_is_left_out(monk
 @pytest.mark.usefixtures("steep_levels")
 def test_a_window_holds_no_more_than_it_may_unless_it_is_as_small_as_windows_get(monkeypatch, steep):
     seen = watch_network(monkeypatch)
-    monkeypatch.setattr(learned, "WORKING_PIXELS", 300_000)
+    monkeypatch.setattr(areas, "WORKING_PIXELS", 300_000)
     monkeypatch.setattr(windows, "SMALLEST_CORE", 32)
     fuse_ips(steep.frames)
     in_windows = seen[1:]

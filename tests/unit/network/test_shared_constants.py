@@ -3,14 +3,14 @@
 import numpy as np
 import torch
 
-from allfocus.fusion import blending, decisions, inference, learned
+from allfocus.fusion import blending, decisions, inference, network_frames
 from allfocus.network import onnx_export, stack_network
 
 
 def test_what_network_and_fusion_both_state_agrees():
     single = np.float32
     assert single(stack_network.EXCLUSION) == decisions.EXCLUSION
-    assert single(stack_network.LEFT_OUT) == learned.LEFT_OUT
+    assert single(stack_network.LEFT_OUT) == network_frames.LEFT_OUT
     assert single(stack_network.LARGEST_OPACITY) == blending.LARGEST_OPACITY
     assert single(stack_network.FAINTEST_OPACITY) == blending.FAINTEST_OPACITY
     assert inference.SIZE_MULTIPLE == stack_network.SIZE_MULTIPLE

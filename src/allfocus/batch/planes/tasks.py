@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from allfocus.batch.planes.plain_files import pack, unpack
 from allfocus.batch.planes.reading import PlaneSource, PlaneStack
+from allfocus.fusion.areas import fuse_area
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.inference import choose_device
-from allfocus.fusion.learned import Plan, fuse_area, plan_fusion, plan_levels
+from allfocus.fusion.planning import Plan, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, block_sharpness
 from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
 from allfocus.images.spool import reduce_frame
