@@ -40,6 +40,8 @@ GAP = 8
 """Pixels between pictures."""
 METHODS = ("ips", "laplacian-pyramid-energy", "guided-filter", "depth-map")
 """Those that the pages compare."""
+GALLERY = tuple(name for name in SCENES if name != "legs")
+"""The scenes of the gallery; the hairs of `legs` are thinner than a pixel at this size."""
 BRIGHTEST = 0.1
 """Difference from the truth that is shown brightest: 10 % of black to white."""
 
@@ -248,7 +250,7 @@ def draw_depth() -> Pixels:
 def draw_contact_sheet() -> Pixels:
     """All scenes: the frame at each end, the fused picture, who was chosen, and what is wrong with it."""
     rows = []
-    for name in (name for name in SCENES if name != "legs"):  # its hairs are thinner than a pixel at this size
+    for name in GALLERY:
         scene = render_scene(name, frames=8, size=(450, 600))
         result = allfocus.fuse(scene.frames)
         best = max(quality_against(frame, scene.truth) for frame in scene.frames)
@@ -273,6 +275,22 @@ def draw_before_after() -> Pixels:
     fused = allfocus.fuse(scene.frames).image
     best = max(scene.frames, key=lambda frame: quality_against(frame, scene.truth))
     return before_and_after(best, fused, scene.truth)
+
+
+@functools.cache
+def gallery_pair(name: str) -> tuple[Pixels, Pixels]:
+    """The best single frame of a scene, and the fused picture."""
+    scene = render_scene(name, frames=10, size=(420, 560), seed=5)
+    fused = allfocus.fuse(scene.frames).image
+    best = max(scene.frames, key=lambda frame: quality_against(frame, scene.truth))
+    before, after = (quality_against(picture, scene.truth) for picture in (best, fused))
+    print(f"gallery: {name} best frame {before:.1f} dB, fused {after:.1f} dB")
+    return best, fused
+
+
+def draw_gallery(name: str, half: int) -> Pixels:
+    """One of the two pictures of a scene: 0 before, 1 after."""
+    return gallery_pair(name)[half]
 
 
 def draw_macro() -> Pixels:
@@ -384,6 +402,11 @@ PICTURES: dict[str, Callable[[], Pixels | None]] = {
     "landscape.webp": draw_landscape,
     "microscope.webp": draw_microscope,
     "stack_report.webp": draw_report,
+    **{
+        f"gallery_{name}_{half}.webp": functools.partial(draw_gallery, name, number)
+        for name in GALLERY
+        for number, half in enumerate(("before", "after"))
+    },
 }
 """File -> what draws it."""
 
