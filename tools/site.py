@@ -23,12 +23,12 @@ from allfocus.version import __version__
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def build_version(site: Path, version: str) -> Path:
+def build_version(site: Path, version: str, *, pages: Path = ROOT / "docs") -> Path:
     """Builds the pages of this checkout; returns their folder. What was there of that version is replaced whole."""
     folder, fresh = site / version, site / f".{version}.new"
     shutil.rmtree(fresh, ignore_errors=True)
     words = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "--fresh-env"]
-    words += ["--builder", "html", "--doctree-dir", str(fresh / ".doctrees"), str(ROOT / "docs"), str(fresh)]
+    words += ["--builder", "html", "--doctree-dir", str(fresh / ".doctrees"), str(pages), str(fresh)]
     try:
         subprocess.run(words, check=True, env={**os.environ, "ALLFOCUS_DOCS_VERSION": version})
         shutil.rmtree(fresh / ".doctrees")
