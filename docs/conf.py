@@ -58,12 +58,13 @@ html_theme_options: dict[str, Any] = {
 html_sidebars = {name: [] for name in ("index", "tutorial", "gallery", "faq")}
 """Pages that have no others below them."""
 
+ARRAY = re.compile(r"(?:~?numpy\.)?ndarray\[tuple\[(?:~?typing\.)?Any, \.\.\.\], (?:~?numpy\.)?dtype\[([^\[\]]*)\]\]")
+
 
 def shorten_types(*event: Any) -> tuple[str | None, str | None]:
     """Arrays are called what the source calls them, ``NDArray[...]``."""
     arguments, result = event[-2:]
-    array = re.compile(r"(?:~?numpy\.)?ndarray\[tuple\[(?:~?typing\.)?Any, \.\.\.\], (?:~?numpy\.)?dtype\[([^\[\]]*)\]\]")
-    return arguments and array.sub(r"NDArray[\1]", arguments), result and array.sub(r"NDArray[\1]", result)
+    return arguments and ARRAY.sub(r"NDArray[\1]", arguments), result and ARRAY.sub(r"NDArray[\1]", result)
 
 
 def write_inline_formula(translator: SphinxTranslator, node: nodes.math) -> None:

@@ -3,8 +3,8 @@
     python tools/site.py SITE                    builds this version into SITE/VERSION; a warning is an error
     python tools/site.py SITE --base /allfocus/  the same for a site that will lie at that path of its host
 
-Versions that lie in SITE already are kept and listed, so publishing is: fetch the published folder, build into it, put it
-back. `SITE/index.html` leads to the newest.
+Versions that lie in SITE already are kept and listed, so publishing is: fetch the published folder, build into it, put
+it back. `SITE/index.html` leads to the newest.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def list_versions(site: Path, base: str) -> None:
     ]
     (site / "versions.json").write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
     newest = html.escape(f"{versions[0]}/")
-    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>allfocus</title>'
+    page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>allfocus</title>'
     page += f'<meta http-equiv="refresh" content="0; url={newest}"><a href="{newest}">allfocus {newest}</a></html>\n'
     (site / "index.html").write_text(page, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The documentation holds: links lead somewhere, commands are understood and run, Python compiles, pictures are ours."""
+"""The pages hold: links lead somewhere, commands are understood and run, Python compiles, pictures are ours."""
 
 import importlib.util
 import re

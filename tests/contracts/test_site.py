@@ -1,4 +1,4 @@
-"""The site of the documentation is whole: built without a warning, every link and anchor leads somewhere, all is ours."""
+"""The site of the documentation is whole: built without a warning, every link and anchor leads somewhere."""
 
 import importlib.util
 import json

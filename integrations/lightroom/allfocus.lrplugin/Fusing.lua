@@ -60,8 +60,11 @@ function Fusing.fuse(frames, folder, settings)
   local line = command.line(settings.allfocus_program, files, output, log, options, WIN_ENV)
   if WIN_ENV then line = '"' .. line .. '"' end -- cmd.exe takes the outermost quotes off
   local code = LrTasks.execute(line)
-  local said = LrFileUtils.exists(log) and LrFileUtils.readFile(log) or ""
-  LrFileUtils.delete(log)
+  local said = ""
+  if LrFileUtils.exists(log) then
+    said = LrFileUtils.readFile(log)
+    LrFileUtils.delete(log)
+  end
   if code ~= 0 or not LrFileUtils.exists(output) then
     return nil, command.complaint(said, settings.allfocus_program)
   end

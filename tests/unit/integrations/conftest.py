@@ -1,4 +1,4 @@
-"""What the tests of the plug-ins share: a command `allfocus` to call, and three frames with names that are hard to quote."""
+"""What the tests of the plug-ins share: the command `allfocus`, and frames with names that are hard to quote."""
 
 import shlex
 import sys
@@ -9,7 +9,7 @@ import pytest
 from allfocus.images.writing import write_image
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMES = ("Käfer 9's \"legs\".tif", "Käfer 10's $HOME `x`.tif", "Käfer 11's; & ünd.tif")
+NAMES = ('Käfer 9\'s "legs".tif', "Käfer 10's $HOME `x`.tif", "Käfer 11's; & ünd.tif")
 """In the order in which people count; a plain sort would put 9 last."""
 
 

@@ -89,7 +89,7 @@ def exported(frames, tmp_path):
 def originals(tmp_path):
     folder = tmp_path / "Fotos von Jörg's"
     folder.mkdir()
-    return [str(folder / f"DSC {number} \"ä\".NEF") for number in (9, 10, 11)]
+    return [str(folder / f'DSC {number} "ä".NEF') for number in (9, 10, 11)]
 
 
 def test_the_stack_is_fused_beside_the_first_frame_and_imported_with_its_tags(darktable, exported, originals, expected):

@@ -1,4 +1,4 @@
-"""The plug-in for Lightroom Classic, in Lua 5.1 with a stand-in for Lightroom's interface; the program is the real one."""
+"""The plug-in for Lightroom Classic, in Lua 5.1 with a stand-in for its interface; the program is the real one."""
 
 import shutil
 import subprocess

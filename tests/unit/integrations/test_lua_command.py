@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allfocus.images.listing import natural_order
@@ -39,6 +39,7 @@ def test_every_file_compiles_in_the_lua_of_its_program(path, version):
 
 
 @given(NAME)
+@example("Käfer's \"legs\" '' $HOME `x` \\")
 def test_a_shell_makes_the_same_word_of_a_quoted_one(word):
     assert shlex.split(COMMAND.quote(word)) == [word]
 
