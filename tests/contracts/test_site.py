@@ -71,7 +71,7 @@ def test_every_link_and_anchor_leads_somewhere(pages):
     assert len(pages) > 30
     for path, page in pages.items():
         for link in {*page.links, *page.loads}:
-            if re.match(r"https?:|mailto:|data:", link):
+            if re.match(r"[a-z]+:", link):
                 continue
             place, anchor = urldefrag(link)
             target = (path.parent / unquote(place.partition("?")[0])).resolve() if place else path
@@ -102,6 +102,14 @@ def test_formulas_are_drawn_by_the_browser_itself(site):
     assert text.count("<math ") > 60
     seen = re.sub(r"<(script|style|math|code)\b.*?</\1>|<[^>]+>", "", text, flags=re.DOTALL)
     assert not re.findall(r"\$|\\[a-z]{3,}", seen)
+
+
+def test_no_page_shows_markup_instead_of_what_it_means(pages):
+    for path in pages:
+        seen = re.sub(
+            r"<(script|style|pre|code)\b.*?</\1>|<[^>]+>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
+        assert not re.findall(r"\.\. \w+::|```|:\w+:`|\{toctree\}", seen), path.name
 
 
 def test_the_search_finds_words_of_pages_and_names(site):

@@ -138,7 +138,7 @@ class Allfocus(Gimp.PlugIn):
         for number, value in enumerate(("neither", "near", "far")):
             choice.add(value, number, value, "")
         procedure.add_choice_argument(
-            "prefer", "In doubt, p_refer", "Which end of the stack wins", choice, "neither", flags
+            "prefer", "In dou_bt, prefer", "Which end of the stack wins", choice, "neither", flags
         )
         return procedure
 

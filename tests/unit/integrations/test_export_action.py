@@ -1,6 +1,7 @@
 """The export action, run as a photo program or a file manager runs it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,3 +65,18 @@ def test_the_program_is_found_where_installers_put_it(frames, program, tmp_path)
     (home / "allfocus").symlink_to(program)
     done = act(*frames, program="", HOME=str(home.parents[1]), PATH="/usr/bin:/bin")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="Xvfb is not installed")
+def test_with_windows_it_shows_that_it_works_and_opens_the_result(frames, program, tmp_path):
+    pytest.importorskip("tkinter", reason="this Python has no windows")
+    opened, viewer = tmp_path / "opened.txt", tmp_path / "bin" / "xdg-open"
+    viewer.parent.mkdir()
+    viewer.write_text(f'#!/bin/sh\necho "$1" > "{opened}.new" && mv "{opened}.new" "{opened}"\n')
+    viewer.chmod(0o755)
+    environment = {**os.environ, "ALLFOCUS": str(program), "PATH": f"{viewer.parent}:{os.environ['PATH']}"}
+    words = ["xvfb-run", "-a", sys.executable, "-I", str(SCRIPT), *map(str, frames)]
+    # The viewer has the same output, so that this waits for its end too.
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.endswith("_allfocus.tif\n"), done.stderr
+    assert opened.read_text() == done.stdout
