@@ -24,7 +24,7 @@ lint: $(STAMPS)/all
 # The site of the documentation, in build/site/VERSION; a warning is an error. To look at it with its search and the
 # switch between versions: python -m http.server --directory build/site
 docs: $(STAMPS)/all
-	$(BIN)/python tools/site.py build/site
+	$(BIN)/python tools/docs_site.py build/site
 
 # The wheel and, beside it, its bill of materials (SBOM).
 wheel: $(STAMPS)/all

@@ -416,7 +416,7 @@ os.exit(0)
 
 
 def draw_darktable() -> Pixels | None:
-    """darktable with its export module after it has fused a stack; None where it is not installed."""
+    """The export module of darktable after a stack was fused; None where it is not installed."""
     if not all(map(shutil.which, ("darktable", "xvfb-run"))):
         return None
     with tempfile.TemporaryDirectory() as name:

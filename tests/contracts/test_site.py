@@ -42,7 +42,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def tool():
-    description = importlib.util.spec_from_file_location("site_tool", ROOT / "tools" / "site.py")
+    description = importlib.util.spec_from_file_location("docs_site", ROOT / "tools" / "docs_site.py")
     module = importlib.util.module_from_spec(description)
     description.loader.exec_module(module)
     return module

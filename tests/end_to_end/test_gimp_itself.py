@@ -36,7 +36,8 @@ for program in ({program!r}, "/nowhere/allfocus"):
     procedure.run(config)
     said.append(str(Gimp.get_pdb().get_last_error()))
 said += [layer.get_name() for layer in image.get_layers()]
-alone = Gimp.Image.new_with_precision(image.get_width(), image.get_height(), image.get_base_type(), image.get_precision())
+size = image.get_width(), image.get_height()
+alone = Gimp.Image.new_with_precision(*size, image.get_base_type(), image.get_precision())
 alone.insert_layer(Gimp.Layer.new_from_drawable(image.get_layers()[0], alone), None, 0)
 Gimp.file_save(quiet, alone, Gio.File.new_for_path({fused!r}), None)
 open({told!r}, "w").write("\\n".join(said))

@@ -1,7 +1,7 @@
 """Builds the documentation as a site, one folder for each version, and lists the versions for their switcher.
 
-    python tools/site.py SITE                    builds this version into SITE/VERSION; a warning is an error
-    python tools/site.py SITE --base /allfocus/  the same for a site that will lie at that path of its host
+    python tools/docs_site.py SITE                    builds this version into SITE/VERSION; a warning is an error
+    python tools/docs_site.py SITE --base /allfocus/  the same for a site that will lie at that path of its host
 
 Versions that lie in SITE already are kept and listed, so publishing is: fetch the published folder, build into it, put
 it back. `SITE/index.html` leads to the newest.
