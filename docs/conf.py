@@ -18,7 +18,6 @@ version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
 exclude_patterns = ["README.md", "images/*"]
-nitpicky = True
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
@@ -31,8 +30,6 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
-nitpick_ignore_regex = [("py:.*", r".*")]
-"""Types in signatures are named; only public ones have a place to lead to."""
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"allfocus {__version__}"

@@ -41,10 +41,16 @@ local function read(name)
   return text
 end
 
+-- The name of a file for a moment; what os.tmpname gives on Windows lies where nobody may write.
+local function temporary(ending)
+  local unique = string.format("allfocus-%d-%06d%s", os.time(), math.random(0, 999999), ending)
+  return dt.configuration.tmp_dir .. separator .. unique
+end
+
 -- Runs a command line while darktable stays usable; returns its exit code. Windows takes UTF-8 from a batch file.
 local function execute(line)
   if not windows then return dt.control.execute(line) end
-  local script = os.tmpname() .. ".bat"
+  local script = temporary(".bat")
   local file = assert(io.open(script, "w"))
   file:write("@echo off\r\nchcp 65001 > nul\r\n", line, "\r\n")
   file:close()
@@ -84,12 +90,12 @@ local function fuse(frames)
   local output = command.free_name(first.path, first.filename, last.filename, ending, exists, separator)
   local files = {}
   for number, frame in ipairs(frames) do files[number] = frame.file end
-  local log = os.tmpname()
+  local log = temporary(".txt")
   local options = { align = align.value, prefer = prefer.selected > 1 and prefer.value or nil }
   local code = execute(command.line(program, files, output, log, options, windows))
   local said = read(log)
   os.remove(log)
-  if code ~= 0 or not exists(output) then return nil, command.complaint(said, program) end
+  if code ~= 0 then return nil, command.complaint(said, program) end
   if not import(output, first) then return nil, output .. " was fused, but darktable could not import it" end
   return output
 end

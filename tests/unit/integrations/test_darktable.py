@@ -20,7 +20,8 @@ local function picture(path, filename)
   function new.group_with(self, other) self.group_leader = other end
   return new
 end
-local dt = { configuration = { running_os = told.system }, preferences = {}, control = {}, gui = {}, tags = {} }
+local dt = { preferences = {}, control = {}, gui = {}, tags = {} }
+dt.configuration = { running_os = told.system, tmp_dir = told.temporary }
 dt.database = {}
 function dt.preferences.register() end
 function dt.preferences.read() return told.program end
@@ -51,15 +52,25 @@ return picture
 """
 
 
-@pytest.fixture
-def darktable(program):
-    """darktable with the plug-in loaded: `export` does what its button does with exported files."""
+def start(**given):
+    """Starts darktable with the plug-in; returns its Lua, what is told to and by it, and what makes pictures."""
     lua = lua54.LuaRuntime(unpack_returned_tuples=True)
-    told = lua.table(program=str(program), system="linux", widgets=lua.table(), printed=lua.table(), errors=lua.table())
-    told["execute"] = lambda line: subprocess.run(["sh", "-c", line], check=False).returncode
+    told = lua.table(widgets=lua.table(), printed=lua.table(), errors=lua.table(), **given)
     picture = lua.execute(STAND_IN, told)
     lua.globals().package.path = f"{PLUG_IN}/?.lua"
     lua.execute('require "allfocus/allfocus"')
+    return lua, told, picture
+
+
+@pytest.fixture
+def darktable(program, tmp_path):
+    """darktable with the plug-in loaded: `export` does what its button does with exported files."""
+    lua, told, picture = start(
+        program=str(program),
+        system="linux",
+        temporary=str(tmp_path / "temp"),
+        execute=lambda line: subprocess.run(["sh", "-c", line], check=False).returncode,
+    )
 
     def export(files, originals):
         """Exports pictures, in an order of its own; originals are their paths in the collection."""
@@ -101,7 +112,7 @@ def test_the_stack_is_fused_beside_the_first_frame_and_imported_with_its_tags(da
     assert [tag.name for tag in imported.tags.values()] == ["beetle", "allfocus|fused"]
     assert imported.group_leader.filename == pictures[0].filename
     assert not darktable.told.job.valid
-    assert not any(path.exists() for path in exported)
+    assert not list(exported[0].parent.iterdir())
     assert imported.filename in list(darktable.told.printed.values())[-1]
 
 
@@ -142,6 +153,32 @@ def test_the_switches_reach_the_program(darktable, exported, originals):
     align.value, prefer.selected, prefer.value = False, 3, "far"
     darktable.export(exported, originals)
     assert " '--no-align' '--prefer' 'far' '--' " in lines[0]
+
+
+def test_windows_gets_a_batch_file_in_utf_8_that_is_gone_afterwards(exported):
+    scripts = []
+
+    def execute(line):
+        path = Path(line.strip('"'))
+        scripts.append(path.read_text(encoding="utf-8"))
+        return 3
+
+    folder = str(exported[0].parent)
+    lua, told, picture = start(
+        program="C:\\all focus\\allfocus.exe", system="windows", temporary=folder, execute=execute
+    )
+    frames = lua.table()
+    for number, name in enumerate(("Käfer 1.NEF", "100 % Käfer.NEF")):
+        frames[picture("C:\\Fotos", name)] = str(exported[number])
+    told.storage.finalize(None, frames, None)
+    (script,) = scripts
+    first, second, line, *_ = script.splitlines()
+    assert (first, second) == ("@echo off", "chcp 65001 > nul")
+    assert line.startswith(
+        '"C:\\all focus\\allfocus.exe" "fuse" "-o" "C:\\Fotos\\100 %% Käfer-Käfer 1_allfocus.tif" "--"'
+    )
+    assert "'C:\\all focus\\allfocus.exe'" in next(iter(told.printed.values()))
+    assert [path.name for path in exported[0].parent.iterdir()] == ["2's export.tif"]
 
 
 def test_formats_that_can_be_read_are_offered_and_others_not(darktable):
