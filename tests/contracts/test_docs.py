@@ -163,6 +163,7 @@ NOT_RUN = {
     r"^export\b": "it needs a run of train",
     r"^benchmark\b(?!.*--flops)": "it measures for minutes: tests/end_to_end/test_benchmark_command.py",
     r" --method (ifcnn|\S+@)": "it needs weights that are not ours to hand on",
+    r"\.(NEF|HEIC|dng|mp4)\b": "files of cameras need extras; tests/unit/images make their own",
     r"\bbrightest\b": "tests/end_to_end/test_extending.py runs that page as it stands",
 }
 """Commands of which only the words are checked, and why."""
@@ -191,7 +192,7 @@ def user_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     scene = render_scene("desk", frames=3, size=(96, 128))
     pixels = [np.rint(frame * 255).astype(np.uint8) for frame in scene.frames]
-    places = [f"{name}/{number}.png" for name in ("shots", "SHOOT/one", "SHOOT/two") for number in range(3)]
+    places = [f"{name}/{number}.png" for name in ("shots", "SHOOT/one", "shoot/two") for number in range(3)]
     places += [f"DSC{number}.tif" for number in range(3)] + ["a.png", "b.png", "truth.png"]
     for number, place in enumerate(places):
         path = folder / place
