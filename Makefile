@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
 
-.PHONY: demo test lint wheel benchmark clean
+.PHONY: demo test lint docs wheel benchmark clean
 
 demo: $(STAMPS)/core
 	$(BIN)/allfocus demo --output demo --overwrite
@@ -20,6 +20,11 @@ lint: $(STAMPS)/all
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo > $(STAMPS)/lint-imports.txt || (cat $(STAMPS)/lint-imports.txt; false)
+
+# The site of the documentation, in build/site/VERSION; a warning is an error. To look at it with its search and the
+# switch between versions: python -m http.server --directory build/site
+docs: $(STAMPS)/all
+	$(BIN)/python tools/docs_site.py build/site
 
 # The wheel and, beside it, its bill of materials (SBOM).
 wheel: $(STAMPS)/all
@@ -53,5 +58,5 @@ $(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMPS)/all: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[train,web,batch,dev]'
+	$(PIP) -c constraints.txt -e '.[train,web,batch,docs,dev]'
 	@touch $@ $(STAMPS)/core

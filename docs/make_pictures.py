@@ -1,12 +1,15 @@
 """Makes every picture of the documentation from our own rendered scenes: ``python docs/make_pictures.py``.
 
-Name pictures to make only those. The picture of the report needs the package playwright and Chromium; without them it
-is left as it is, and the script says so. Figures that the pages quote are printed.
+Name pictures to make only those. The picture of the report needs the package playwright and Chromium, that of darktable
+needs darktable and Xvfb; without them they are left as they are, and the script says so. Figures that the pages quote
+are printed.
 """
 
 import argparse
 import functools
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +43,8 @@ GAP = 8
 """Pixels between pictures."""
 METHODS = ("ips", "laplacian-pyramid-energy", "guided-filter", "depth-map")
 """Those that the pages compare."""
+GALLERY = tuple(name for name in SCENES if name != "legs")
+"""The scenes of the gallery; the hairs of `legs` are thinner than a pixel at this size."""
 BRIGHTEST = 0.1
 """Difference from the truth that is shown brightest: 10 % of black to white."""
 
@@ -230,14 +235,16 @@ def draw_blending() -> Pixels:
 
 
 def draw_depth() -> Pixels:
-    """Depth as the network has it, how sure it is, and the depth map that is written."""
-    result = fused_stack()
-    step = 1 / (len(aligned_stack().frames) - 1)
-    smooth = smooth_depth(result.depth, result.confidence, result.image, step=step)
+    """Depth as the network has it, how sure it is, and the depth that is measured and written."""
+    result, frames = fused_stack(), aligned_stack().frames
+    measured = allfocus.measure_depth(frames, result.decision, result.image)
+    share = np.nan_to_num(measured.position / (len(frames) - 1))
+    coloured = np.where(measured.measured[..., None], colour_depth(share.astype(np.float32)), 1)
+    print(f"step by step: depth measured in {measured.measured.mean():.0%} of the picture")
     row = [
-        ("depth, pixel by pixel", colour_depth(result.depth)),
+        ("which frame, pixel by pixel", colour_depth(result.depth)),
         ("confidence", heat_picture(result.confidence, largest=1)),
-        ("depth map", colour_depth(smooth)),
+        ("depth as measured", coloured.astype(np.float32)),
     ]
     return lay_out([row], width=300)
 
@@ -248,7 +255,7 @@ def draw_depth() -> Pixels:
 def draw_contact_sheet() -> Pixels:
     """All scenes: the frame at each end, the fused picture, who was chosen, and what is wrong with it."""
     rows = []
-    for name in (name for name in SCENES if name != "legs"):  # its hairs are thinner than a pixel at this size
+    for name in GALLERY:
         scene = render_scene(name, frames=8, size=(450, 600))
         result = allfocus.fuse(scene.frames)
         best = max(quality_against(frame, scene.truth) for frame in scene.frames)
@@ -273,6 +280,22 @@ def draw_before_after() -> Pixels:
     fused = allfocus.fuse(scene.frames).image
     best = max(scene.frames, key=lambda frame: quality_against(frame, scene.truth))
     return before_and_after(best, fused, scene.truth)
+
+
+@functools.cache
+def gallery_pair(name: str) -> tuple[Pixels, Pixels]:
+    """The best single frame of a scene, and the fused picture."""
+    scene = render_scene(name, frames=10, size=(420, 560), seed=5)
+    fused = allfocus.fuse(scene.frames).image
+    best = max(scene.frames, key=lambda frame: quality_against(frame, scene.truth))
+    before, after = (quality_against(picture, scene.truth) for picture in (best, fused))
+    print(f"gallery: {name} best frame {before:.1f} dB, fused {after:.1f} dB")
+    return best, fused
+
+
+def draw_gallery(name: str, half: int) -> Pixels:
+    """One of the two pictures of a scene: 0 before, 1 after."""
+    return gallery_pair(name)[half]
 
 
 def draw_macro() -> Pixels:
@@ -371,6 +394,62 @@ def _report_of_insect() -> str:
     return build_stack_report(report, frames=aligned.frames)
 
 
+DARKTABLE = """
+local dt = require "darktable"
+for _, panel in ipairs {{ "BOTTOM", "LEFT" }} do dt.gui.panel_hide("DT_UI_PANEL_" .. panel) end
+local pictures = {{}}
+for number = 1, 8 do pictures[number] = dt.database.import(("{folder}/DSC_010%d.png"):format(number)) end
+dt.gui.selection(pictures)
+dt.control.sleep(1500)
+dt.gui.selection(pictures)
+dt.gui.action("lib/export/export", 0, "", "", 1.0)
+for _ = 1, 600 do
+  if #dt.database > 8 then break end
+  dt.control.sleep(100)
+end
+dt.control.sleep(1000)
+dt.gui.selection(pictures)
+dt.control.sleep(1500)
+os.execute("cp {folder}/Xvfb_screen0 {folder}/screen.xwd")
+os.exit(0)
+"""
+
+
+def draw_darktable() -> Pixels | None:
+    """The export module of darktable after a stack was fused; None where it is not installed."""
+    if not all(map(shutil.which, ("darktable", "xvfb-run"))):
+        return None
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number, frame in enumerate(render_scene("desk", frames=8, size=(600, 900), seed=4).frames, start=1):
+            allfocus.write_image(frame, folder / f"DSC_010{number}.png")
+        program = folder / "allfocus"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m allfocus.cli "$@"\n')
+        program.chmod(0o755)
+        plug_in = FOLDER.parents[1] / "integrations" / "darktable" / "allfocus"
+        shutil.copytree(plug_in, folder / "config" / "lua" / "allfocus")
+        preference = f'require("darktable").preferences.write("allfocus", "program", "string", "{program}")'
+        (folder / "config" / "luarc").write_text(f'require "allfocus/allfocus"\n{preference}\n')
+        (folder / "driver.lua").write_text(DARKTABLE.format(folder=folder))
+        settings = {"ui_last/window_w": 1180, "ui_last/window_h": 780, "ui_last/window_x": 0, "ui_last/window_y": 0}
+        settings["plugins/imageio/format/tiff/bpp"] = 16
+        export = {"storage_name": "allfocus", "format_name": "tiff", "expanded": "true"}
+        settings |= {f"plugins/lighttable/export/{key}": value for key, value in export.items()}
+        words = ["xvfb-run", "-a", "-s", f"-screen 0 1180x780x24 -fbdir {folder}", "darktable", "--library", ":memory:"]
+        words += ["--configdir", str(folder / "config"), "--cachedir", str(folder / "cache")]
+        words += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        subprocess.run([*words, "--luacmd", f'dofile("{folder}/driver.lua")'], check=True, capture_output=True)
+        return _read_screen((folder / "screen.xwd").read_bytes())
+
+
+def _read_screen(dump: bytes) -> Pixels:
+    """A dump of a window (XWD) with 32 bits a pixel: its header tells sizes, then come colours, then pixels."""
+    header = np.frombuffer(dump, ">u4", 25)
+    width, height, row, colours = (int(header[place]) for place in (4, 5, 12, 19))
+    pixels = np.frombuffer(dump, np.uint8, row * height, int(header[0]) + 12 * colours)
+    return pixels.reshape(height, row // 4, 4)[:, :width, 2::-1] / np.float32(255)
+
+
 PICTURES: dict[str, Callable[[], Pixels | None]] = {
     "before_after.webp": draw_before_after,
     "contact_sheet.webp": draw_contact_sheet,
@@ -384,6 +463,12 @@ PICTURES: dict[str, Callable[[], Pixels | None]] = {
     "landscape.webp": draw_landscape,
     "microscope.webp": draw_microscope,
     "stack_report.webp": draw_report,
+    "darktable.webp": draw_darktable,
+    **{
+        f"gallery_{name}_{half}.webp": functools.partial(draw_gallery, name, number)
+        for name in GALLERY
+        for number, half in enumerate(("before", "after"))
+    },
 }
 """File -> what draws it."""
 
@@ -401,7 +486,7 @@ def main() -> None:
     for name in arguments.names or PICTURES:
         picture = PICTURES[name]()
         if picture is None:
-            print(f"{name}: left as it is; it needs playwright and Chromium")
+            print(f"{name}: left as it is; the program that it shows is not installed here")
             continue
         path = allfocus.write_image(picture, arguments.output / name, quality=84, overwrite=True)
         print(f"{path}: {picture.shape[1]}x{picture.shape[0]}, {path.stat().st_size // 1000} kB")

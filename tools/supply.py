@@ -4,7 +4,7 @@
     python tools/supply.py licences       writes docs/dependencies.md
     python tools/supply.py sbom WHEEL     writes WHEEL's bill of materials (CycloneDX 1.5) beside it, as .cdx.json
 
-All three describe the environment whose Python runs this, which must hold `.[train,web,batch,dev]`.
+All three describe the environment whose Python runs this, which must hold `.[train,web,batch,docs,dev]`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("train", "rivals", "web", "batch", "dev")
+EXTRAS = ("train", "rivals", "web", "batch", "docs", "dev")
 """What `make test` installs; `raw` is not among them."""
 NOT_PINNED = {"pip", "setuptools"}
 """Every environment brings its own."""

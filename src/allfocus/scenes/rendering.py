@@ -81,8 +81,8 @@ def render_scene(
         name: A scene of ``allfocus.scenes.catalogue.SCENES``.
         frames: Number of frames, 1 to 500.
         size: Height and width in pixels, 32 to 20000 each.
-        aperture: Radius of the blur, in picture heights, per unit of |1/focus - 1/distance|. 0 makes every frame sharp,
-            None takes the scene's own.
+        aperture: Radius of the blur, in picture heights, per unit of ``abs(1 / focus - 1 / distance)``. 0 makes every
+            frame sharp, None takes the scene's own.
         focus_distances: Distance of focus of each frame; replaces ``frames``. None spreads the frames evenly in
             1/distance from the nearest to the farthest thing, so that everything is sharp in some frame.
         breathing: Growth of the picture from each frame to the next, as real lenses do; 0.002 is 0.2 % per frame.
