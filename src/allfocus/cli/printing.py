@@ -4,21 +4,26 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace output files that exist.")
-device_option = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Where a network runs.",
-)
+
+
+def _device_option(names: Iterable[str]) -> Callable[[Any], Any]:
+    return click.option(
+        "--device", type=click.Choice(list(names)), default="auto", show_default=True, help="Where a network runs."
+    )
+
+
+device_option = _device_option(DEVICES)
+torch_device_option = _device_option(TORCH_DEVICES)
 protocol_option = click.option(
     "--protocol",
     type=click.Choice(["grey", "rgb-mean"]),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from allfocus.errors import InputError
+from allfocus.fusion.devices import DEVICES
 from allfocus.images.limits import MAX_PIXELS
 
 AnyPath = str | os.PathLike[str]
@@ -172,7 +173,7 @@ class FuseOptions:
     )
     device: str = _option(
         "auto", "Where a network runs", title="Device", absent={STUDIO: SERVERS_OWN},
-        choices={"auto": "a GPU where there is one", "cpu": "the processor", "cuda": "an NVIDIA GPU"},
+        choices=DEVICES,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from allfocus.alignment.placement import common_window
 from allfocus.depth.stack_depth import measure_stack, tell_depth
 from allfocus.files.placing import StagedFiles
 from allfocus.fusion.frame_source import open_spool
+from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.methods import fuse
 from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
@@ -119,6 +120,8 @@ def fuse_files(
             notes.say(result.lost_detail.mending)
         if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
             notes.say(result.lost_detail.warning, see="check_map")
+        if method.abilities.devices:
+            notes.say_all(fallback_notices())
         notes.end_step("fusing")
         depth = None
         if outputs.shows_depth:
