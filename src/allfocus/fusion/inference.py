@@ -21,7 +21,6 @@ from allfocus.fusion.accelerators import (
     Verdict,
     compare,
     first_line,
-    nvidia_is_there,
     remembered,
     require_provider,
 )
@@ -79,7 +78,7 @@ def choose_device(asked: str) -> str:
 
 def accelerators_here() -> list[str]:
     """Returns the devices that ``auto`` tries: those that are installed, and for which there are signs of hardware."""
-    found = ["cuda"] if nvidia_is_there() and _torch_finds_a_gpu() else []
+    found = ["cuda"] if ACCELERATORS["cuda"].shown_by() and _torch_finds_a_gpu() else []
     for one in ACCELERATORS.values():
         if one.shown_by() and one.provider is not None:
             found.append(f"cuda{ONNX}" if one.name == "cuda" else one.name)
