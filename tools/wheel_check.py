@@ -4,8 +4,8 @@
     python tools/wheel_check.py try WHEEL              installs it into a new environment and fuses a first stack there
     python tools/wheel_check.py try WHEEL --python PROGRAM --constraints constraints.txt
 
-`reproduce` needs the packages `build`, `hatchling` and `click`; `try` needs nothing. The second build runs in a folder of
-another name and length, with other dates, permissions, time zone and locale.
+`reproduce` needs the packages `build`, `hatchling` and `click`; `try` needs nothing. The second build runs in a folder
+of another name and length, with other dates, permissions, time zone and locale.
 """
 
 import argparse
@@ -32,7 +32,19 @@ MUST_HAVE = (
     "licenses/LICENSE",
 )
 """How the names of files end that every wheel has."""
-LEFT_OUT = (".git", ".venv", "build", "dist", "demo", "reports", "runs", "carry", "__pycache__", ".*_cache", ".hypothesis")
+LEFT_OUT = (
+    ".git",
+    ".venv",
+    "build",
+    "dist",
+    "demo",
+    "reports",
+    "runs",
+    "carry",
+    "__pycache__",
+    ".*_cache",
+    ".hypothesis",
+)
 FIRST_STEPS = (
     ("--version",),
     ("scene", "desk", "-o", "stack", "--frames", "4", "--size", "320x240"),
@@ -83,7 +95,9 @@ def _what_differs(one: Path, two: Path) -> str:
     if one.suffix != ".whl":
         return ""
     with zipfile.ZipFile(one) as first, zipfile.ZipFile(two) as second:
-        own, other = ({item.filename: (item.CRC, item.external_attr) for item in file.infolist()} for file in (first, second))
+        own, other = (
+            {item.filename: (item.CRC, item.external_attr) for item in file.infolist()} for file in (first, second)
+        )
     return ": " + ", ".join(sorted(name for name in own.keys() | other.keys() if own.get(name) != other.get(name)))
 
 
@@ -120,7 +134,7 @@ def try_wheel(wheel: Path, python: str, constraints: Path | None) -> None:
 
 
 def timed(title: str, command: list[str], folder: Path, *, bare: bool = True) -> str:
-    """Runs a command in a folder, with nothing of this environment where `bare`; prints its time, returns its output."""
+    """Runs a command, with nothing of this environment where `bare`; prints its time, returns its output."""
     kept = ("SYSTEMROOT", "TEMP", "TMP", "USERPROFILE")  # without which Windows cannot start a program
     own = {name: os.environ[name] for name in kept if name in os.environ}
     path = {"PATH": os.environ["PATH"]} if os.name == "nt" else {"PATH": "/usr/bin:/bin", "HOME": str(folder)}

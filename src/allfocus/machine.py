@@ -3,6 +3,8 @@
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -16,6 +18,39 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_LIMIT: list[int] = []
+"""The limits on cores that are in force, the newest last."""
+
+
+def core_limit() -> int | None:
+    """How many cores this process was told to use; None for all."""
+    return _LIMIT[-1] if _LIMIT else None
+
+
+@contextmanager
+def limited_cores(most: int | None) -> Iterator[None]:
+    """Inside, work is spread over at most so many cores; None changes nothing.
+
+    Example:
+        >>> with limited_cores(1):
+        ...     core_limit()
+        1
+    """
+    if most is None:
+        yield
+        return
+    import cv2
+
+    before = cv2.getNumThreads()
+    _LIMIT.append(most)
+    cv2.setNumThreads(most)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(before)
+        _LIMIT.remove(most)
 
 
 def cache_folder() -> Path:

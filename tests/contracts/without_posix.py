@@ -14,18 +14,19 @@ import sys
 
 MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog", "spwd", "nis", "crypt")
 OF_OS = """
-fork forkpty register_at_fork getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid seteuid setegid
-setsid setpgid getpgid getpgrp getsid killpg wait wait3 wait4 waitid nice getpriority setpriority getloadavg sysconf
-sysconf_names confstr pathconf fpathconf statvfs fstatvfs chown fchown lchown fchdir chroot mkfifo mknod ctermid ttyname
-openpty tcgetpgrp tcsetpgrp sched_getaffinity sched_setaffinity sched_yield sync fdatasync lockf pread pwrite preadv
-pwritev readv writev posix_fadvise posix_fallocate sendfile copy_file_range splice memfd_create eventfd
-getxattr setxattr listxattr removexattr posix_spawn posix_spawnp pipe2 pidfd_open
-O_TMPFILE O_NOFOLLOW O_CLOEXEC O_NONBLOCK O_DIRECTORY O_PATH O_SYNC O_DSYNC O_NOATIME O_NOCTTY O_DIRECT
-""".split()
+fork forkpty register_at_fork getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid seteuid
+setegid setsid setpgid getpgid getpgrp getsid killpg wait wait3 wait4 waitid nice getpriority setpriority getloadavg
+sysconf sysconf_names confstr pathconf fpathconf statvfs fstatvfs chown fchown lchown fchdir chroot mkfifo mknod
+ctermid ttyname openpty tcgetpgrp tcsetpgrp sched_getaffinity sched_setaffinity sched_yield sync fdatasync lockf pread
+pwrite preadv pwritev readv writev posix_fadvise posix_fallocate sendfile copy_file_range splice memfd_create eventfd
+getxattr setxattr listxattr removexattr posix_spawn posix_spawnp pipe2 pidfd_open O_TMPFILE O_NOFOLLOW O_CLOEXEC
+O_NONBLOCK O_DIRECTORY O_PATH O_SYNC O_DSYNC O_NOATIME O_NOCTTY O_DIRECT
+"""
 OF_SIGNAL = """
 pthread_sigmask pthread_kill sigwait sigwaitinfo sigtimedwait sigpending siginterrupt alarm setitimer getitimer pause
-SIGALRM SIGHUP SIGKILL SIGUSR1 SIGUSR2 SIGCHLD SIGPIPE SIGQUIT SIGSTOP SIGCONT SIGTSTP SIG_BLOCK SIG_UNBLOCK SIG_SETMASK
-""".split()
+SIGALRM SIGHUP SIGKILL SIGUSR1 SIGUSR2 SIGCHLD SIGPIPE SIGQUIT SIGSTOP SIGCONT SIGTSTP SIG_BLOCK SIG_UNBLOCK
+SIG_SETMASK
+"""
 
 # What is needed to play Windows, kept before it goes.
 _open, _listdir, _readlink, _stat = os.open, os.listdir, os.readlink, os.stat
@@ -44,7 +45,7 @@ tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # as there
 for _name in MODULES:
     sys.modules[_name] = None
 for _place, _names in ((os, OF_OS), (signal, OF_SIGNAL)):
-    for _name in _names:
+    for _name in _names.split():
         if hasattr(_place, _name):
             delattr(_place, _name)
 

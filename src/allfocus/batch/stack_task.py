@@ -42,6 +42,8 @@ class StackTask:
     """The result, below the output folder."""
     options: FuseOptions
     settings_key: str
+    label: str = ""
+    """What maps are called after; empty for the name of the stack."""
     kinds: tuple[str, ...] = ()
     """The maps to write beside the result; see ``FuseOutputs.beside``."""
     software: str = ""
@@ -57,7 +59,7 @@ class StackTask:
     @property
     def outputs(self) -> FuseOutputs:
         """The files to write."""
-        return FuseOutputs.beside(self.target, Path(self.name).name, self.kinds, overwrite=True)
+        return FuseOutputs.beside(self.target, self.label or Path(self.name).name, self.kinds, overwrite=True)
 
     @property
     def maps(self) -> dict[str, Path]:

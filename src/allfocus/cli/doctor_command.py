@@ -12,7 +12,7 @@ from allfocus.cli.printing import echo, json_option, print_entries, print_json
 @click.option("--fresh", is_flag=True, help="Compare accelerators with the processor again.")
 @json_option
 def doctor(fresh: bool, as_json: bool) -> None:
-    """Show what is installed, on which device networks run and why, which extras are missing, and where things are kept.
+    """Show what is installed, where networks run and why, which extras are missing, and where things are kept.
 
     An accelerator is used by itself only if it gives the results of the processor and is no slower; that is tried once,
     and remembered. Paste the output into a report of a problem.

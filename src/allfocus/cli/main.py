@@ -36,7 +36,6 @@ from allfocus.cli.train_command import train
 from allfocus.errors import AllfocusError
 from allfocus.stack.options import command_words
 
-
 SECTIONS = {
     "Fuse": (fuse, batch, serve, align),
     "Look": (info, relief, demo, scene),

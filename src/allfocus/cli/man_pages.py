@@ -61,7 +61,7 @@ def _summary(command: click.Command) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Text with empty lines between paragraphs; one that begins with ``\\b`` keeps its lines, as in click."""
+    r"""Text with empty lines between paragraphs; one that begins with ``\b`` keeps its lines, as in click."""
     for part in re.split(r"\n\s*\n", text.strip("\n")):
         lines = part.strip("\n").splitlines()
         kept = bool(lines) and lines[0].strip() == "\b"
@@ -81,8 +81,11 @@ def _commands(group: click.Group | None) -> Iterator[str]:
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    records = [record for one in command.get_params(context)
-        if isinstance(one, click.Option) and (record := one.get_help_record(context))]
+    records = [
+        record
+        for one in command.get_params(context)
+        if isinstance(one, click.Option) and (record := one.get_help_record(context))
+    ]
     if records:
         yield ".SH OPTIONS"
     for names, text in records:

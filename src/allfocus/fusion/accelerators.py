@@ -86,9 +86,7 @@ def _amd_is_there() -> bool:
 ACCELERATORS: dict[str, Accelerator] = {
     one.name: one
     for one in (
-        Accelerator(
-            "cuda", ("CUDAExecutionProvider",), instead("onnxruntime-gpu"), shown_by=lambda: nvidia_is_there()
-        ),
+        Accelerator("cuda", ("CUDAExecutionProvider",), instead("onnxruntime-gpu"), shown_by=lambda: nvidia_is_there()),
         # After CUDA: it builds an engine for every new size of window.
         Accelerator(
             "tensorrt",

@@ -26,7 +26,7 @@ from allfocus.fusion.accelerators import (
 )
 from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
-from allfocus.machine import usable_cores
+from allfocus.machine import core_limit, usable_cores
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -45,7 +45,7 @@ _FALLBACKS: list[str] = []
 
 
 def choose_device(asked: str) -> str:
-    """Returns what the network runs on: ``cpu``, ``cuda`` (torch), ``cuda-onnx``, or another accelerator of onnxruntime.
+    """Returns what the network runs on: ``cpu``, ``cuda`` (torch), ``cuda-onnx``, or another of onnxruntime's.
 
     Args:
         asked: ``cpu``, a name of :data:`.accelerators.ACCELERATORS`, or ``auto`` for the first of them that is there,
@@ -243,10 +243,12 @@ def weights_folder() -> Any:
 
 
 def processor_count() -> int:
-    """Cores to use: those this process may run on, or what OMP_NUM_THREADS says.
+    """Cores to use: what it was told, what OMP_NUM_THREADS says, or those this process may run on.
 
     The variable is what numerical libraries agree on, and what parallel workers set to 1.
     """
+    if (limit := core_limit()) is not None:
+        return limit
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)

@@ -122,7 +122,8 @@ class Recipe:
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Returns the recipe in a TOML file, with ``section.key=value`` overrides applied.
 
-    The name alone of a recipe that ships, such as ``ips``, means that one. A recipe may name another with ``base = "other.toml"`` (relative to itself) and then lists only what differs.
+    The name alone of a recipe that ships, such as ``ips``, means that one. A recipe may name another with
+    ``base = "other.toml"`` (relative to itself) and then lists only what differs.
 
     Raises:
         InputError: the file is missing or broken; a key is unknown (the nearest valid one is named) or of the wrong

@@ -159,7 +159,9 @@ def test_the_run_that_fails_in_the_middle_is_finished_on_the_processor(stand_in,
     monkeypatch.setattr(inference, "_session", session)
     found = run_level(inputs["frames"], None, device="openvino", threads=1)
     np.testing.assert_array_equal(found.logits, expected.logits)
-    assert fallback_notices() == ["a part was done on the processor, because openvino failed: no more memory on the device"]
+    assert fallback_notices() == [
+        "a part was done on the processor, because openvino failed: no more memory on the device"
+    ]
 
 
 def test_the_notice_reaches_whoever_fuses_files(stand_in, stack_folder, tmp_path):
@@ -170,7 +172,9 @@ def test_the_notice_reaches_whoever_fuses_files(stand_in, stack_folder, tmp_path
     assert any("not on openvino" in sentence for sentence in result.notices)
 
 
-def test_a_provider_that_is_not_installed_is_refused_before_any_work_with_the_package_that_has_it(stack_folder, tmp_path):
+def test_a_provider_that_is_not_installed_is_refused_before_any_work_with_the_package_that_has_it(
+    stack_folder, tmp_path
+):
     missing = next(one for one in ACCELERATORS.values() if one.provider is None and one.name != "cuda")
     heard = []
     with pytest.raises(InputError, match=missing.name) as caught:
