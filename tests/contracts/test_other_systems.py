@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGE = Path(__file__).with_name("without_posix.py")
-PREAMBLE = f"exec(compile(open({str(STAGE)!r}, encoding='utf-8').read(), 'without_posix', 'exec'))\n"
+PREAMBLE = f"exec(compile(open({str(STAGE)!r}, encoding='utf-8').read(), 'without_posix', 'exec'))\nmake_poor()\n"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see which files are open")
 

@@ -1,4 +1,4 @@
-"""Makes this process as poor as one on Windows; to be run before anything of allfocus is imported.
+"""Makes a process as poor as one on Windows: `make_poor`, to be called before anything of allfocus is imported.
 
 Modules and calls of POSIX are gone, so are /proc and /dev, and files behave as they do on Windows: one that is open or
 mapped can be neither moved, replaced nor deleted, a folder cannot be opened, and a rename does not replace.
@@ -32,22 +32,6 @@ SIG_SETMASK
 _open, _listdir, _readlink, _stat = os.open, os.listdir, os.readlink, os.stat
 _replace, _rename, _unlink, _link = os.replace, os.rename, os.unlink, os.link
 _builtin_open = builtins.open
-
-import multiprocessing.util  # noqa: E402, F401 (parts of the standard library choose what they need when loaded)
-import random  # noqa: E402, F401
-import subprocess  # noqa: E402, F401
-import tempfile  # noqa: E402
-
-with contextlib.suppress(ImportError):
-    import psutil  # noqa: F401 (it has other parts for Windows, which cannot be loaded here)
-tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # as there
-
-for _name in MODULES:
-    sys.modules[_name] = None
-for _place, _names in ((os, OF_OS), (signal, OF_SIGNAL)):
-    for _name in _names.split():
-        if hasattr(_place, _name):
-            delattr(_place, _name)
 
 
 def _is_hidden(path):
@@ -126,6 +110,24 @@ def _windows_link(source, target, *, src_dir_fd=None, dst_dir_fd=None, follow_sy
     return _link(source, target, follow_symlinks=follow_symlinks)
 
 
-os.open, builtins.open = _windows_open, _windows_builtin_open
-os.replace, os.rename, os.link = _windows_replace, _windows_rename, _windows_link
-os.unlink = os.remove = _windows_unlink
+def make_poor():
+    """Takes it all away; there is no way back."""
+    # Parts of the standard library choose what they need when they are loaded; psutil has others for Windows.
+    import multiprocessing.util
+    import random
+    import subprocess
+    import tempfile
+
+    with contextlib.suppress(ImportError):
+        import psutil  # noqa: F401
+    del multiprocessing, random, subprocess
+    tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # as there
+    for name in MODULES:
+        sys.modules[name] = None
+    for place, names in ((os, OF_OS), (signal, OF_SIGNAL)):
+        for name in names.split():
+            if hasattr(place, name):
+                delattr(place, name)
+    os.open, builtins.open = _windows_open, _windows_builtin_open
+    os.replace, os.rename, os.link = _windows_replace, _windows_rename, _windows_link
+    os.unlink = os.remove = _windows_unlink

@@ -42,14 +42,14 @@ class StackTask:
     """The result, below the output folder."""
     options: FuseOptions
     settings_key: str
-    label: str = ""
-    """What maps are called after; empty for the name of the stack."""
     kinds: tuple[str, ...] = ()
     """The maps to write beside the result; see ``FuseOutputs.beside``."""
     software: str = ""
     """What fuses, from :func:`software_key`; a worker that has something else refuses. Empty takes any."""
     replaceable: FrameStates | None = None
     """Files below the output folder that may be replaced, as we left them; None lets any be replaced."""
+    label: str = ""
+    """What maps are called after; empty for the name of the stack."""
 
     @property
     def target(self) -> Path:

@@ -80,19 +80,20 @@ def fuse(
     if as_json:
         print_json(_describe(result, seconds))
     else:
-        _print_summary(result, options, outputs, seconds)
+        _print_summary(result, seconds)
     if after is not None:
         run_after_one(after, result)
 
 
-def _print_summary(result: "StackFusion", options: FuseOptions, outputs: FuseOutputs, seconds: float) -> None:
+def _print_summary(result: "StackFusion", seconds: float) -> None:
+    picture = result.outputs["picture"]
     height, width = result.image.shape[:2]
     channels = f", {result.image.shape[2]} channels" if result.shown is not None and result.image.ndim == 3 else ""
     series = f", {len(result.series)} stacks" if len(result.series) > 1 else ""
     told = f"{width}x{height}{channels}, {len(result.frames)} frames{series}"
-    print_result(f"{outputs.picture}: {told}, {options.method}, {seconds:.1f} s")
+    print_result(f"{picture}: {told}, {result.settings['method']}, {seconds:.1f} s")
     for path in [*result.outputs.values(), *result.slabs]:
-        if path != outputs.picture:
+        if path != picture:
             print_result(path)
     print_details(_details(result))
 
