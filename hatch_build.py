@@ -1,4 +1,4 @@
-"""Puts the manual pages into the wheel, made from the commands as they are."""
+"""Puts into the wheel what lies elsewhere: the recipes, and manual pages made from the commands as they are."""
 
 import sys
 import tempfile
@@ -8,13 +8,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class ManPages(BuildHookInterface[Any]):
-    """Adds ``share/man/man1`` to a wheel."""
+class Additions(BuildHookInterface[Any]):
+    """Adds ``allfocus/recipes`` and ``share/man/man1`` to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the pages and name them to the builder."""
+        """Write the pages, and name all of it to the builder; an editable installation has the source itself."""
         if version == "editable":
             return
+        build_data["force_include"][str(Path(self.root, "recipes"))] = "allfocus/recipes"
         sys.path.insert(0, str(Path(self.root, "src")))
         from allfocus.cli.main import allfocus
         from allfocus.cli.man_pages import man_page, page_names

@@ -95,10 +95,9 @@ def test_there_is_a_page_for_the_program_and_for_every_command():
     assert set(page_names(allfocus).values()) == {None, *allfocus.commands}
 
 
-def test_the_build_makes_pages_and_takes_recipes():
+def test_the_build_makes_pages_which_takes_click():
     wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert "custom" in wheel["hooks"]
-    assert wheel["force-include"] == {"recipes": "allfocus/recipes"}
     assert any(text.startswith("click") for text in PYPROJECT["build-system"]["requires"])
 
 
