@@ -62,7 +62,7 @@ def _devices(*, fresh: bool) -> dict[str, dict[str, Any]]:
         "installed": True,
         "works": True,
         "used": used == "cpu",
-        "why": why if used == "cpu" else f"{used} is faster",
+        "why": why if used == "cpu" else f"{used} is used",
     }
     for name, one in ACCELERATORS.items():
         if any(own.partition("-")[0] == name for own in found):

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -97,7 +98,8 @@ def judge_device(device: str, *, fresh: bool = False) -> Verdict:
         device: from :func:`accelerators_here`.
         fresh: compare again.
     """
-    return _judge(device, 0, None, "context", fresh=fresh)
+    verdict = _judge(device, 0, None, "context", fresh=fresh)
+    return replace(verdict, timed=ACCELERATORS[device.removesuffix(ONNX)].timed)
 
 
 def _torch_finds_a_gpu() -> bool:

@@ -112,6 +112,15 @@ def test_one_that_is_slower_is_not_taken_and_that_is_told_once(stand_in, monkeyp
     assert fallback_notices() == []
 
 
+def test_a_gpu_of_nvidia_need_not_be_fast_on_small_stacks_but_right(monkeypatch):
+    assert [one.name for one in ACCELERATORS.values() if not one.timed] == ["cuda"]
+    verdicts = {"right": Verdict(seconds=0.3, cpu_seconds=0.2), "wrong": Verdict("differs")}
+    for kind, expected in (("right", True), ("wrong", False)):
+        monkeypatch.setattr(inference, "_judge", lambda *arguments, kind=kind, **options: verdicts[kind])
+        assert judge_device("cuda").is_worth_it == judge_device("cuda-onnx").is_worth_it == expected
+    assert not verdicts["right"].is_worth_it
+
+
 def raise_error(logits):
     raise RuntimeError("out of everything\nand more")
 
