@@ -46,6 +46,7 @@ CODES = {
     "output-exists": "A file exists and was not to be overwritten",
     "unwritable-format": "The format of the output cannot hold the result",
     "in-use": "Another run or server is using the folder",
+    "after-failed": "A command that was to run after a stack failed; the picture is written",
     "memory": "There is not enough memory",
     "training": "Training cannot go on",
     "export": "An exported model does not reproduce its network",

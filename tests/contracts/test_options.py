@@ -31,6 +31,8 @@ OTHER = {
     "method": "dsift",
     "align": False,
     "crop": False,
+    "reference": 2,
+    "brightness": False,
     "prefer": "far",
     "skip_bad": True,
     "position": "B2",
@@ -48,6 +50,7 @@ OTHER = {
     "compression": "lzw",
     "max_pixels": 1000,
     "device": "cpu",
+    "threads": 1,
 }
 """For each option a value that it does not have by default."""
 

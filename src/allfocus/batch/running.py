@@ -28,6 +28,7 @@ from allfocus.batch.own_files import (
     remove_receipt,
     set_aside_edited,
 )
+from allfocus.batch.result_names import DEFAULT, check_template, name_result
 from allfocus.batch.stack_task import StackTask, fuse_stack, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet, write_summary
@@ -106,6 +107,7 @@ def fuse_stacks(
     options: FuseOptions | None = None,
     maps: Collection[str] = (),
     ending: str | None = None,
+    name: str = DEFAULT,
     scheduler: str | None = None,
     workers: int | None = None,
     memory_limit: int | None = None,
@@ -128,6 +130,8 @@ def fuse_stacks(
         options: How to fuse; by default as ``allfocus.fuse_files`` does.
         maps: What to write beside each result, out of depth, confidence, check, veil, decision and report.
         ending: Of the results, like ".tif"; by default that of the first frame where it can be written, else ".png".
+        name: What results are called, without the ending; ``allfocus.batch.result_names.VALUES`` lists what can stand
+            in braces.
         scheduler: Address or scheduler file of a running Dask scheduler; None starts a cluster on this machine.
         workers: Of the local cluster; None sizes it to the machine.
         memory_limit: Bytes for each local worker.
@@ -166,6 +170,7 @@ def fuse_stacks(
     chosen = replace(chosen, method=absolute_name(chosen.method))
     root, target = Path(folder).absolute(), Path(output).absolute()
     check_options(chosen, maps, settle)
+    check_template(name)
     if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
         raise InputError(
             "patience, and the time after which watching ends, are numbers of seconds, 0 or more", code="bad-option"
@@ -188,7 +193,16 @@ def fuse_stacks(
     check_ending(target, ending, chosen)
     with Manifest(target).opened() as records:
         run = _BatchRun(
-            root, target, chosen, tuple(maps), ending, records, inputs=inputs, overwrite=overwrite, progress=progress
+            root,
+            target,
+            chosen,
+            tuple(maps),
+            ending,
+            records,
+            name=name,
+            inputs=inputs,
+            overwrite=overwrite,
+            progress=progress,
         )
         cluster = None
         try:
@@ -222,6 +236,7 @@ class _BatchRun:
         ending: str | None,
         records: Manifest,
         *,
+        name: str,
         inputs: Sequence[Path],
         overwrite: bool,
         progress: BatchListener | None,
@@ -229,7 +244,7 @@ class _BatchRun:
         self.rows: dict[str, StackRecord] = {}
         self.tasks: dict[str, StackTask] = {}
         self._root, self._target, self._options, self._ending = root, target, options, ending
-        self._kinds = kinds
+        self._kinds, self._name = kinds, name
         self._software = software_key(options.method)
         self._key = settings_key({**options.settings(), "maps": sorted(kinds)}, self._software)
         self._records = records
@@ -291,12 +306,14 @@ class _BatchRun:
 
     def _task(self, stack: Stack) -> StackTask:
         ending = self._ending or default_ending(stack.frames[0])
+        label = name_result(self._name, stack, self._options.method)
         return StackTask(
             name=stack.name,
             frames=tuple(map(str, stack.frames)),
             root=str(self._root),
             folder=str(self._target),
-            output=stack.name + ending,
+            output=label + ending,
+            label=Path(label).name,
             options=self._options,
             settings_key=self._key,
             kinds=self._kinds,

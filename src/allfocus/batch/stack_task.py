@@ -48,6 +48,8 @@ class StackTask:
     """What fuses, from :func:`software_key`; a worker that has something else refuses. Empty takes any."""
     replaceable: FrameStates | None = None
     """Files below the output folder that may be replaced, as we left them; None lets any be replaced."""
+    label: str = ""
+    """What maps are called after; empty for the name of the stack."""
 
     @property
     def target(self) -> Path:
@@ -57,7 +59,7 @@ class StackTask:
     @property
     def outputs(self) -> FuseOutputs:
         """The files to write."""
-        return FuseOutputs.beside(self.target, Path(self.name).name, self.kinds, overwrite=True)
+        return FuseOutputs.beside(self.target, self.label or Path(self.name).name, self.kinds, overwrite=True)
 
     @property
     def maps(self) -> dict[str, Path]:

@@ -2,4 +2,5 @@
 
 from allfocus.cli.start import main
 
-main()
+if __name__ == "__main__":  # not where a new process only loads what this one was started with
+    main()

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import click
 
-from allfocus.cli.printing import echo, json_option, overwrite_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import (
+    json_option,
+    overwrite_option,
+    print_details,
+    print_json,
+    print_notice,
+    print_result,
+    progress_bar,
+    verbosity_options,
+)
 from allfocus.images.limits import MAX_PIXELS
 
 MODELS = ("auto", "translation", "similarity", "affine", "homography")
@@ -26,6 +35,7 @@ MODELS = ("auto", "translation", "similarity", "affine", "homography")
     "--max-pixels", type=int, default=MAX_PIXELS, show_default=True, help="Refuse frames with more pixels than this."
 )
 @overwrite_option
+@verbosity_options
 @json_option
 def align(
     frames: tuple[Path, ...],
@@ -65,8 +75,9 @@ def align(
         return
     alignment, count = result.alignment, len(result.files)
     if not alignment.measured:
-        echo(f"{output}: {count} frames, not aligned")
+        print_result(f"{output}: {count} frames, not aligned")
     elif alignment.registered:
-        echo(f"{output}: {count} frames are registered already (no motion could be measured)")
+        print_result(f"{output}: {count} frames are registered already (no motion could be measured)")
     else:
-        echo(f"{output}: {count} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
+        print_result(f"{output}: {count} frames aligned ({alignment.model}, reference {alignment.reference + 1})")
+    print_details({"confidence": " ".join(f"{float(value):.2f}" for value in alignment.confidences)})

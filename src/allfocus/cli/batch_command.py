@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.after import AfterStacks, after_option
 from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
 from allfocus.cli.printing import (
@@ -19,8 +20,11 @@ from allfocus.cli.printing import (
     overwrite_option,
     print_json,
     print_notice,
+    print_result,
     printable,
     progress_bar,
+    verbosity,
+    verbosity_options,
 )
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
@@ -41,7 +45,7 @@ PLANES_TAKE = (
 )
 """Options of a fusion that planes have too."""
 ONLY_FOR_STACKS = (
-    *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "dry_run"),
+    *("by", "gap", "size", "manifest", "watch", "settle", "stop_after", "ending", "name_template", "after", "dry_run"),
     *(name for name in offered(BATCH) if name not in PLANES_TAKE),
     *(f"{kind}_maps" for kind in KINDS if kind not in PLANE_MAPS),
 )
@@ -116,6 +120,16 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     type=click.Choice(["png", "tif", "jpg", "webp", "ome.tif"]),
     help="Format of the results; by default as the frames.",
 )
+@click.option(
+    "--name",
+    "name_template",
+    default="{stack}",
+    show_default=True,
+    metavar="TEMPLATE",
+    help="What results are called, without the ending, of {stack} (or {folder} and {name}), {first}, {last} (frames), "
+    "{count}, {method}, {date} and {time}; / makes folders.",
+)
+@after_option
 @fusion_options(BATCH)
 @map_options
 @click.option("--fill-missing", is_flag=True, help="Treat missing chunks of an OME-Zarr as empty, not as an error.")
@@ -123,6 +137,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     "--channel", type=click.IntRange(min=0), help="Only this channel of planes, counted from 0; see --channels."
 )
 @overwrite_option
+@verbosity_options
 @json_option
 def batch(
     folder: Path,
@@ -140,6 +155,8 @@ def batch(
     settle: float,
     stop_after: float | None,
     ending: str | None,
+    name_template: str,
+    after: str | None,
     channel: int | None,
     fill_missing: bool,
     overwrite: bool,
@@ -174,7 +191,13 @@ def batch(
         _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
         return
     maps, chosen_options = take_kinds(values), FuseOptions(**values)
-    with live_table(quiet=as_json) as progress:
+    hooks = AfterStacks(after, folder, output)
+    with live_table(quiet=as_json) as show:
+
+        def progress(state: "BatchProgress") -> None:
+            show(state)
+            hooks.run(state.latest)
+
         result = fuse_stacks(
             folder,
             output,
@@ -182,6 +205,7 @@ def batch(
             options=chosen_options,
             maps=maps,
             ending=None if ending is None else f".{ending}",
+            name=name_template,
             scheduler=scheduler,
             workers=workers,
             memory_limit=memory_limit,
@@ -193,6 +217,7 @@ def batch(
             progress=progress,
         )
     _print_result(result, as_json=as_json)
+    hooks.raise_failures()
     if result.failed:
         first = result.failed[0]
         raise InputError(
@@ -265,7 +290,7 @@ def _print_result(result: "BatchResult", *, as_json: bool) -> None:
         return
     flagged = sum(row.lost_flag for row in result.rows)
     lost = f", {flagged} with detail lost" if flagged else ""
-    echo(
+    print_result(
         f"{result.output}: {len(result.fused)} fused, {len(result.unchanged)} unchanged, {len(result.failed)} failed"
         f"{lost}; see contact_sheet.html"
     )
@@ -282,8 +307,8 @@ def live_table(*, quiet: bool = False) -> Iterator["BatchListener"]:
     from rich.live import Live
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _line_printer(quiet=quiet)
+    if not console.is_terminal or verbosity() < 0:
+        yield _line_printer(quiet=quiet or verbosity() < 0)
         return
     latest: list[StackRecord] = []
     with Live(console=console, refresh_per_second=4, transient=True) as live:
@@ -310,6 +335,8 @@ def _line_printer(*, quiet: bool) -> "BatchListener":
             print_notice(f"cannot look for stacks just now: {state.trouble}")
         for row in state.latest:
             print_notice(f"{row.stack}: " + (row.error or f"{row.width}x{row.height}, {row.seconds:.1f} s"))
+            for sentence in row.notices if verbosity() > 0 else ():
+                print_notice(f"  {sentence}")
 
     return update
 
@@ -324,7 +351,7 @@ def _table(state: "BatchProgress", latest: "list[StackRecord]") -> "Table":
     left = f", {state.waiting / rate / 60:.0f} min left" if rate and state.waiting else ""
     title = (
         f"{state.fused} fused, {state.failed} failed, {state.unchanged} unchanged, {state.waiting} waiting of "
-        f"{state.found} stacks{left}"
+        f"{state.found} stacks, {state.seconds:.0f} s{left}"
     )
     lost = f", scheduler found again {state.restarts} times" if state.restarts else ""
     caption = f"{state.workers} workers{lost}; dashboard: {state.dashboard}" if state.dashboard else None

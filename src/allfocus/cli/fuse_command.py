@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.after import after_option, run_after_one
 from allfocus.cli.fusion_options import fusion_options, output_options
 from allfocus.cli.interruption import ending_at_once
-from allfocus.cli.printing import echo, json_option, print_json, print_notice, progress_bar
+from allfocus.cli.printing import (
+    echo,
+    json_option,
+    print_details,
+    print_json,
+    print_notice,
+    print_result,
+    progress_bar,
+    verbosity_options,
+)
 from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, offered, option_flags
 
 if TYPE_CHECKING:
@@ -32,12 +42,15 @@ if TYPE_CHECKING:
     help="The file of weights for a method that takes them from outside; the same as --method NAME@FILE.",
 )
 @click.option("--dry-run", is_flag=True, help="Only check the frames and the outputs, and say what would be done.")
+@after_option
+@verbosity_options
 @json_option
 def fuse(
     frames: tuple[Path, ...],
     output: Path | None,
     weights: Path | None,
     dry_run: bool,
+    after: str | None,
     as_json: bool,
     **values: Any,
 ) -> None:
@@ -66,15 +79,43 @@ def fuse(
     seconds = time.perf_counter() - started
     if as_json:
         print_json(_describe(result, seconds))
-        return
+    else:
+        _print_summary(result, seconds)
+    if after is not None:
+        run_after_one(after, result)
+
+
+def _print_summary(result: "StackFusion", seconds: float) -> None:
+    picture = result.outputs["picture"]
     height, width = result.image.shape[:2]
     channels = f", {result.image.shape[2]} channels" if result.shown is not None and result.image.ndim == 3 else ""
     series = f", {len(result.series)} stacks" if len(result.series) > 1 else ""
     told = f"{width}x{height}{channels}, {len(result.frames)} frames{series}"
-    echo(f"{outputs.picture}: {told}, {options.method}, {seconds:.1f} s")
+    print_result(f"{picture}: {told}, {result.settings['method']}, {seconds:.1f} s")
     for path in [*result.outputs.values(), *result.slabs]:
-        if path != outputs.picture:
-            echo(path)
+        if path != picture:
+            print_result(path)
+    print_details(_details(result))
+
+
+def _details(result: "StackFusion") -> dict[str, object]:
+    """What ``--verbose`` adds."""
+    from allfocus.fusion.inference import choose_device, processor_count
+    from allfocus.fusion.methods import find_method
+
+    alignment, settings = result.alignment, result.settings
+    runs_network = find_method(str(settings["method"])).abilities.devices
+    confidences = [] if alignment is None else [f"{float(value):.2f}" for value in alignment.confidences]
+    return {
+        "frames": f"{result.frames[0]} ... {result.frames[-1]}",
+        "bits": result.bit_depth,
+        "alignment": "off" if alignment is None else f"{alignment.model}, onto frame {alignment.reference + 1}",
+        "confidence": " ".join(confidences),
+        "light": "linear" if settings["linear_light"] else "as stored",
+        "device": choose_device(str(settings["device"])) if runs_network else "",
+        "cores": settings["threads"] or processor_count(),
+        "seconds": ", ".join(f"{step} {value:.2f}" for step, value in result.seconds.items()),
+    }
 
 
 def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:

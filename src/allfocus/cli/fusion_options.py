@@ -77,8 +77,8 @@ def _option(name: str, about: About, default: Any) -> Callable[[Function], Funct
     if about.choices:
         settings |= {"type": click.Choice([str(choice) for choice in about.choices]), "callback": _choose(about)}
         settings["default"] = None if default is None else str(default)
-    elif isinstance(default, int):
-        settings["type"] = click.IntRange(*about.limits)
+    elif about.limits != (None, None):
+        settings |= {"type": click.IntRange(*about.limits), "metavar": about.metavar}
     else:
         settings |= {"callback": PARSERS.get(name), "metavar": about.metavar}
     return click.option(on, name, **settings)

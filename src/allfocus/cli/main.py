@@ -14,13 +14,17 @@ from allfocus import __version__
 from allfocus.cli.align_command import align
 from allfocus.cli.batch_command import batch
 from allfocus.cli.benchmark_command import benchmark
+from allfocus.cli.command_group import SectionedGroup
+from allfocus.cli.completion_command import completion
 from allfocus.cli.datasets_command import datasets
 from allfocus.cli.demo_command import demo
+from allfocus.cli.doctor_command import doctor
 from allfocus.cli.evaluate_command import evaluate
 from allfocus.cli.export_command import export
 from allfocus.cli.fuse_command import fuse
 from allfocus.cli.info_command import info
 from allfocus.cli.interruption import INTERRUPTED
+from allfocus.cli.man_command import man
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
 from allfocus.cli.printing import echo
@@ -32,26 +36,39 @@ from allfocus.cli.train_command import train
 from allfocus.errors import AllfocusError
 from allfocus.stack.options import command_words
 
+SECTIONS = {
+    "Fuse": (fuse, batch, serve, align),
+    "Look": (info, relief, demo, scene),
+    "Measure": (score, evaluate, benchmark),
+    "Train": (train, export),
+    "What there is": (methods, metrics, datasets, doctor, completion, man),
+}
+"""The commands in the order in which help shows them."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+
+@click.group(
+    cls=SectionedGroup,
+    sections={title: [command.name or "" for command in commands] for title, commands in SECTIONS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__, prog_name="allfocus")
 def allfocus() -> None:
     """Turn a stack of partly focused pictures into one that is sharp everywhere."""
 
 
-for command in (
-    *(fuse, align, relief, batch, info, demo, scene, methods, metrics, datasets),
-    *(score, evaluate, benchmark, train, export, serve),
-):
-    allfocus.add_command(command)
+for commands in SECTIONS.values():
+    for command in commands:
+        allfocus.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of ``allfocus`` with these arguments; what it has to say goes to stdout and stderr."""
     # Without a handler, Python would print what libraries log about odd files between our own lines.
-    logging.getLogger("tifffile").addHandler(logging.NullHandler())
+    # What our own parts log is told as a notice too.
+    for name in ("tifffile", "allfocus"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     try:
-        result = allfocus.main(args=list(arguments), prog_name="allfocus", standalone_mode=False)
+        result = allfocus.main(args=list(arguments) or ["--help"], prog_name="allfocus", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "allfocus"

@@ -4,21 +4,26 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace output files that exist.")
-device_option = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Where a network runs.",
-)
+
+
+def _device_option(names: Iterable[str]) -> Callable[[Any], Any]:
+    return click.option(
+        "--device", type=click.Choice(list(names)), default="auto", show_default=True, help="Where a network runs."
+    )
+
+
+device_option = _device_option(DEVICES)
+torch_device_option = _device_option(TORCH_DEVICES)
 protocol_option = click.option(
     "--protocol",
     type=click.Choice(["grey", "rgb-mean"]),
@@ -110,23 +115,79 @@ def print_entries(entries: Mapping[str, Mapping[str, str]]) -> None:
                 echo(line)
 
 
+_VERBOSITY = "allfocus.verbosity"
+
+
+def _set_verbosity(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_VERBOSITY] = context.meta.get(_VERBOSITY, 0) + (1 if parameter.name == "verbose" else -1)
+
+
+def verbosity_options(command: Any) -> Any:
+    """Adds ``--quiet`` and ``--verbose`` to a command; what is printed here obeys them."""
+    words: dict[str, Any] = {"is_flag": True, "expose_value": False, "callback": _set_verbosity}
+    command = click.option("-v", "--verbose", help="Also tell how it was done, step by step.", **words)(command)
+    return click.option("-q", "--quiet", help="Print nothing but errors.", **words)(command)
+
+
+def verbosity() -> int:
+    """How much is to be told: 0 as usual, below that nothing but errors, above it more."""
+    context = click.get_current_context(silent=True)
+    return 0 if context is None else int(context.meta.get(_VERBOSITY, 0))
+
+
 def print_notice(message: str) -> None:
-    """Print one line on stderr."""
-    echo(message, err=True)
+    """Print one line on stderr, unless the user asked for quiet."""
+    if verbosity() >= 0:
+        echo(message, err=True)
+
+
+def print_result(message: object) -> None:
+    """Print one line on stdout about what was done, unless the user asked for quiet."""
+    if verbosity() >= 0:
+        echo(message)
+
+
+def print_details(facts: Mapping[str, object]) -> None:
+    """Print facts on stderr, one a line, if the user wants to know how it was done; empty ones are left out."""
+    if verbosity() > 0:
+        for name, value in facts.items():
+            if value not in (None, ""):
+                echo(f"  {name:<10} {value}", err=True)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr for each step, with the time left; nothing when stderr is no terminal.
+    """A bar on stderr for each step, with the time left; nothing when stderr is no terminal, or quiet is asked for.
+
+    It moves while a step does not, so that one can see that the program has not stopped.
 
     Yields a function to call with (step, done, count).
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<8}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = (
+        SpinnerColumn("line", finished_text=" "),
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    silent = not console.is_terminal or verbosity() < 0
+    with Progress(*columns, console=console, transient=True, disable=silent) as bar:
         tasks: dict[str, TaskID] = {}
 
         def update(step: str, done: int, count: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allfocus.cli.printing import device_option, echo
+from allfocus.cli.printing import echo, torch_device_option
 
 if TYPE_CHECKING:
     from allfocus.training.loop import TrainingProgress
@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Train a network on ordinary photos.")
 @click.argument("photos", type=click.Path(path_type=Path))
-@click.option("--recipe", type=click.Path(path_type=Path), required=True, help="The TOML file that describes the run.")
+@click.option(
+    "--recipe",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The TOML file that describes the run, or one that ships: ips, ips-paper.",
+)
 @click.option("-o", "--output", "run", type=click.Path(path_type=Path), required=True, help="The folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where a stopped run left off.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; repeat it.")
 @click.option("--start", type=click.Path(path_type=Path), help="Begin with these weights (.safetensors).")
 @click.option("--stop-after", type=float, metavar="SECONDS", help="Stop then, with a checkpoint to resume from.")
-@device_option
+@torch_device_option
 def train(
     photos: Path,
     recipe: Path,

@@ -31,6 +31,8 @@ HIDDEN = re.compile(r"\..*\.[0-9a-f]{8}\.(part|old)", re.DOTALL)
 """Names that only we make."""
 LONGEST_NAME = 255
 """Bytes of a file name on nearly every file system."""
+PLAIN_BYTES = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""How journals are opened, as far as a system needs to be told."""
 LARGEST_JOURNAL = 16 * 2**20
 PATIENCE_WITHOUT_LOCKS = 600.0
 """Seconds after which a journal counts as left behind where the file system knows no locks."""
@@ -61,7 +63,7 @@ class Journal:
     def create(cls, folder: Path, token: str, **head: Any) -> "Journal":
         """A new journal in a folder, locked by this process."""
         path = folder / f".allfocus-{token}.journal"
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | PLAIN_BYTES
         while True:
             descriptor = os.open(path, flags, 0o600)
             try:
@@ -88,10 +90,9 @@ class Journal:
 
     def close(self, *, remove: bool) -> None:
         """Let go of the journal; one that is not removed tells the next run what to do."""
-        try:
-            if remove:
-                os.unlink(self.path)
-        finally:
+        if remove:
+            _remove_open(self.path, self.descriptor)
+        else:
             os.close(self.descriptor)
 
 
@@ -191,41 +192,55 @@ def _recover(path: Path, *, follow: bool = True) -> None:
     if opened is None:
         return
     descriptor, content = opened
-    held = [descriptor]
+    held = {path: descriptor}
     try:
         master = None if content.master is None else Path(content.master)
         if master is not None and follow and NAME.fullmatch(master.name) and os.path.lexists(master):
-            os.close(held.pop())
+            os.close(held.pop(path))
             _recover(master, follow=False)  # which takes this one away too, if its run has ended
             return
-        contents = [(path, content)]
+        contents = [content]
         for other in content.others:
             beside = Path(other, path.name)
             found = _open_left_behind(beside) if os.path.lexists(beside) else None
             if found is not None:
-                held.append(found[0])
-                contents.append((beside, found[1]))
+                held[beside] = found[0]
+                contents.append(found[1])
         _settle(contents, orphan=master is not None)
+        for place in reversed(list(held)):  # the first one last, because the others point to it
+            _remove_open(place, held.pop(place))
     finally:
-        for descriptor in held:
+        for descriptor in held.values():
             os.close(descriptor)
 
 
-def _settle(contents: list[tuple[Path, _Content]], *, orphan: bool) -> None:
-    first = contents[0][1]
-    placements = [placement for _, content in contents for placement in content.placements]
+def _remove_open(path: Path, descriptor: int) -> None:
+    """Deletes a journal and lets go of it; in this order where that can be, so that nobody else takes it in between."""
+    try:
+        os.unlink(path)
+    except PermissionError:
+        os.close(descriptor)
+        os.unlink(path)  # Windows deletes no file that is open
+    except BaseException:
+        os.close(descriptor)
+        raise
+    else:
+        os.close(descriptor)
+
+
+def _settle(contents: list[_Content], *, orphan: bool) -> None:
+    first = contents[0]
+    placements = [placement for content in contents for placement in content.placements]
     complete = orphan or first.done or (bool(placements) and all(map(is_in_place, placements)))
     if first.aborted or not complete:
         undo(placements)
-    remove_hidden(path for _, content in contents for path in content.temporary)
-    for path, _ in reversed(contents):  # the first one last, because the others point to it
-        os.unlink(path)
+    remove_hidden(path for content in contents for path in content.temporary)
 
 
 def _open_left_behind(path: Path) -> tuple[int, _Content] | None:
     """A journal whose run has ended, locked and read; None for any other."""
     try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | PLAIN_BYTES)
     except OSError:
         return None
     try:

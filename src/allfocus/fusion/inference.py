@@ -3,18 +3,31 @@
 import base64
 import functools
 import importlib.resources
+import logging
 import os
-import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.errors import InputError
+from allfocus.errors import AllfocusError, InputError
+from allfocus.fusion.accelerators import (
+    ACCELERATORS,
+    Inputs,
+    Run,
+    Verdict,
+    compare,
+    first_line,
+    remembered,
+    require_provider,
+)
 from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
-from allfocus.machine import usable_cores
+from allfocus.machine import core_limit, usable_cores
 
 SIZE_MULTIPLE = 8
 """The network halves the picture three times."""
@@ -26,43 +39,108 @@ INPUTS = ("frames", "inside", "behind", "veil_above")
 """Of the graph of a level; the coarsest level has the first two alone."""
 
 
+ONNX = "-onnx"
+"""Ends the name of a device that onnxruntime runs and that torch could run too."""
+_FALLBACKS: list[str] = []
+"""Sentences about accelerators that were not used; facts about this process."""
+
+
 def choose_device(asked: str) -> str:
-    """Returns what the network runs on: ``cpu``, ``cuda`` (torch), or ``cuda-onnx`` (onnxruntime's own GPU support).
+    """Returns what the network runs on: ``cpu``, ``cuda`` (torch), ``cuda-onnx``, or another of onnxruntime's.
 
     Args:
-        asked: ``cpu``, ``cuda``, or ``auto`` for a GPU where there is one.
+        asked: ``cpu``, a name of :data:`.accelerators.ACCELERATORS`, or ``auto`` for the first of them that is there,
+            gives the results of the processor, and is no slower.
 
     Raises:
-        InputError: a GPU was asked for and none can be used.
+        InputError: an accelerator was asked for and cannot be used.
 
     Example:
         >>> choose_device("cpu")
         'cpu'
     """
-    if asked == "cpu" or (asked == "auto" and not _gpu_is_there()):
+    if asked == "cpu":
         return "cpu"
-    try:
-        import torch
-
-        if torch.cuda.is_available():
-            return "cuda"
-    except ImportError:
-        pass
-    import onnxruntime
-
-    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-        return "cuda-onnx"
     if asked == "auto":
-        return "cpu"
+        return next((device for device in accelerators_here() if _is_worth_it(device)), "cpu")
+    if asked != "cuda":
+        require_provider(asked)
+        return asked
+    if _torch_finds_a_gpu():
+        return "cuda"
+    if ACCELERATORS["cuda"].provider is not None:
+        return f"cuda{ONNX}"
     raise InputError(
         "device cuda was asked for, but neither torch nor onnxruntime finds a GPU; install torch with CUDA "
-        "(allfocus[train]) or onnxruntime-gpu, or use cpu"
+        "(allfocus[train]) or onnxruntime-gpu, or use cpu",
+        code="no-gpu",
     )
 
 
-def _gpu_is_there() -> bool:
-    """Returns whether an NVIDIA driver is at hand; without one torch need not be loaded, which takes seconds."""
-    return os.path.exists("/dev/nvidiactl") or shutil.which("nvidia-smi") is not None
+def accelerators_here() -> list[str]:
+    """Returns the devices that ``auto`` tries: those that are installed, and for which there are signs of hardware."""
+    found = ["cuda"] if ACCELERATORS["cuda"].shown_by() and _torch_finds_a_gpu() else []
+    for one in ACCELERATORS.values():
+        if one.shown_by() and one.provider is not None:
+            found.append(f"cuda{ONNX}" if one.name == "cuda" else one.name)
+    return found
+
+
+def fallback_notices() -> list[str]:
+    """Returns a sentence for each accelerator that this process would have used, and why it did not."""
+    return list(_FALLBACKS)
+
+
+def judge_device(device: str, *, fresh: bool = False) -> Verdict:
+    """Returns how a device does beside the processor, with the shipped network; remembered from the first time.
+
+    Args:
+        device: from :func:`accelerators_here`.
+        fresh: compare again.
+    """
+    verdict = _judge(device, 0, None, "context", fresh=fresh)
+    return replace(verdict, timed=ACCELERATORS[device.removesuffix(ONNX)].timed)
+
+
+def _torch_finds_a_gpu() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+@functools.cache
+def _is_worth_it(device: str) -> bool:
+    verdict = judge_device(device)
+    if not verdict.is_worth_it and not verdict.known:  # once is enough; `allfocus doctor` tells it again
+        _tell(f"the network runs on the processor, not on {device}: {verdict.reason}")
+    return verdict.is_worth_it
+
+
+def _tell(sentence: str) -> None:
+    if sentence not in _FALLBACKS:
+        _FALLBACKS.append(sentence)
+        logging.getLogger("allfocus").warning(sentence)
+
+
+def _judge(device: str, threads: int, weights: str | None, kind: Kind, *, fresh: bool = False) -> Verdict:
+    """Returns how one graph of a network does on a device beside the processor."""
+
+    def runner(place: str) -> Run:
+        if place == "cuda":
+            return lambda inputs: _run_torch(inputs, kind)
+        session = _open_session(place, threads, weights, kind)
+        return lambda inputs: session.run(None, inputs)
+
+    names = INPUTS[:2] if kind == "whole" else INPUTS
+    return remembered(
+        device,
+        kind,
+        _weights_file(weights).read_bytes(),
+        lambda: compare(lambda: runner(device), lambda: runner("cpu"), names),
+        fresh=fresh,
+    )
 
 
 class LevelOutput(NamedTuple):
@@ -113,15 +191,26 @@ def run_level(
     if above is not None:
         inputs |= {"behind": above.behind, "veil_above": above.veil}
     kind: Kind = "whole" if above is None else "refine" if refine else "context"
-    stamp = _stamp(weights)
-    found = (
-        _run_torch(inputs, kind)
-        if device == "cuda"
-        else _session(device, threads, weights, kind, stamp).run(None, inputs)
-    )
+    found = _run(inputs, device, threads, weights, kind)
     count, _, height, width = frames.shape
     shapes = ((count, height, width), (count, VEIL_CHANNELS, height // 4, width // 4))
     return LevelOutput(*(require_finite(part, shape, weights) for part, shape in zip(found, shapes, strict=True)))
+
+
+def _run(inputs: Inputs, device: str, threads: int, weights: str | None, kind: Kind) -> Any:
+    """Runs a graph on a device, or on the processor where the device fails, for want of memory for example."""
+    stamp = _stamp(weights)
+    try:
+        if device == "cuda":
+            return _run_torch(inputs, kind)
+        return _session(device, threads, weights, kind, stamp).run(None, inputs)
+    except AllfocusError:
+        raise
+    except Exception as error:
+        if device == "cpu":
+            raise
+        _tell(f"a part was done on the processor, because {device} failed: {first_line(error)}")
+        return _session("cpu", threads, weights, kind, stamp).run(None, inputs)
 
 
 def _run_torch(inputs: dict[str, NDArray[np.float32]], kind: Kind) -> list[NDArray[np.float32]]:
@@ -156,10 +245,12 @@ def weights_folder() -> Any:
 
 
 def processor_count() -> int:
-    """Cores to use: those this process may run on, or what OMP_NUM_THREADS says.
+    """Cores to use: what it was told, what OMP_NUM_THREADS says, or those this process may run on.
 
     The variable is what numerical libraries agree on, and what parallel workers set to 1.
     """
+    if (limit := core_limit()) is not None:
+        return limit
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
@@ -179,36 +270,73 @@ def _stamp(weights: str | None) -> tuple[int, int]:
 
 @functools.cache
 def _session(device: str, threads: int, weights: str | None, kind: Kind, stamp: tuple[int, int] = (0, 0)) -> Any:
+    """Returns what runs a graph on a device, or on the processor where the device does not give the same results."""
+    if device == "cpu":
+        return _open_session("cpu", threads, weights, kind)
+    verdict = _judge(device, threads, weights, kind)
+    if not verdict.is_right:
+        _tell(f"the network runs on the processor, not on {device}: {verdict.reason}")
+        return _session("cpu", threads, weights, kind, stamp)
+    return _open_session(device, threads, weights, kind)
+
+
+def _weights_file(weights: str | None) -> Any:
+    return weights_folder() / "ips.onnx" if weights is None else Path(weights)
+
+
+class _OneAtATime:
+    """A session that runs one thing at a time, for providers that cannot do more."""
+
+    def __init__(self, session: Any) -> None:
+        self._session, self._lock = session, threading.Lock()
+
+    def run(self, names: Sequence[str] | None, inputs: Inputs) -> Any:
+        """Run it when nobody else does."""
+        with self._lock:
+            return self._session.run(names, inputs)
+
+
+def _open_session(device: str, threads: int, weights: str | None, kind: Kind) -> Any:
     # Imported here so that classical methods do not pay for it.
     import onnxruntime
 
-    providers = ["CPUExecutionProvider"]
-    if device == "cuda-onnx":
-        providers.insert(0, "CUDAExecutionProvider")
-    file = weights_folder() / "ips.onnx" if weights is None else Path(weights)
+    providers: list[Any] = ["CPUExecutionProvider"]
+    accelerator = None if device == "cpu" else ACCELERATORS[device.removesuffix(ONNX)]
+    if accelerator is not None:
+        providers.insert(0, (require_provider(accelerator.name), accelerator.options))
+    file = _weights_file(weights)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Windows have many sizes; memory kept for each of them would pile up.
     options.enable_mem_pattern = False
     # Threads that wait for work sleep: spinning would cost processor time while other parts of the fusion run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings: dict[str, Any] = {"providers": providers}
+    if accelerator is not None:
+        # What it cannot do is told by us, and not on stdout; and nothing else is put in its place unasked.
+        options.log_severity_level = 4
+        settings["enable_fallback"] = 0
     try:
-        session = onnxruntime.InferenceSession(read_network(file), options, providers=providers)
+        session = onnxruntime.InferenceSession(read_network(file), options, **settings)
         if (key := KEYS[kind]) is not None:
             parts = session.get_modelmeta().custom_metadata_map
             if key not in parts:
                 raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
             graph = parts[key]
-            session = onnxruntime.InferenceSession(base64.b64decode(graph), options, providers=providers)
+            session = onnxruntime.InferenceSession(base64.b64decode(graph), options, **settings)
         names, outputs = [entry.name for entry in session.get_inputs()], len(session.get_outputs())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     except InputError:
         raise
     except Exception as error:  # onnxruntime has classes of its own for each thing that can be wrong with a file
-        if weights is None:
+        if weights is None or accelerator is not None:
             raise
         raise InputError(f"{file}: is no ONNX file that can be run; allfocus export writes one") from error
     if names != list(INPUTS[:2] if kind == "whole" else INPUTS) or outputs != len(LevelOutput._fields):
         raise InputError(f"{file}: is not a network that selects among frames; allfocus export writes one")
-    return session
+    if accelerator is None:
+        return session
+    if session.get_providers()[0] != providers[0][0]:
+        raise RuntimeError(f"onnxruntime could not load {providers[0][0]}; its libraries or its driver are missing")
+    return _OneAtATime(session) if accelerator.serial else session

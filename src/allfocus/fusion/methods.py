@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError
+from allfocus.fusion.accelerators import require_provider
+from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
 from allfocus.fusion.maps import FusedMaps, as_maps
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 Frames = Sequence[NDArray[Any]] | ImageStack | FrameSpool
 
-DEVICES = ("auto", "cpu", "cuda")
 PREFERENCES = ("near", "far")
 NETWORK_ENDING = ".onnx"
 """How the name of a method ends that is the file of a network."""
@@ -427,6 +428,10 @@ def require_method(
         raise MissingDependencyError(f"{name} cannot run: {chosen.missing}; methods that can: {ready}", code=lacks)
     if device not in DEVICES:
         raise InputError(f"unknown device {device!r}; valid are {', '.join(DEVICES)}", code="bad-option")
+    if chosen.extra in EXTRAS and device not in TORCH_DEVICES:
+        raise _cannot(f"{name} runs in torch, on a processor or an NVIDIA GPU, not on {device}", "{device=default}")
+    if abilities.devices and device not in TORCH_DEVICES:
+        require_provider(device)
     if prefer is not None and prefer not in PREFERENCES:
         raise InputError(f"prefer = {prefer!r}; it is near or far", code="bad-option")
     if prefer is not None and not abilities.prefers:
@@ -473,7 +478,7 @@ def fuse(
             frames in 0..1 and returns a picture or :class:`FusedMaps`.
         prefer: ``near`` or ``far``: which end of the stack (its first frame is near) wins where frames conflict; only
             for the method ips.
-        device: ``auto``, ``cpu`` or ``cuda``; only the learned methods care.
+        device: ``auto``, ``cpu``, ``cuda`` or another name of ``fusion.devices``; only the learned methods care.
         valid: for each frame (H, W), True where it has a pixel: the others are never chosen. None when all frames are
             whole; the alpha of an ImageStack and the masks of a FrameSpool are found without it.
         curve: the transfer curve of the frames (:func:`allfocus.images.transfer.find_curve`), for blending in linear

@@ -61,8 +61,29 @@ def _pictures_of_folder(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from error
     pictures = [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
     if not pictures:
-        raise InputError(f"{folder}: no pictures in this folder ({', '.join(sorted(SUFFIXES - RAW_SUFFIXES))}, RAW)")
+        raise InputError(
+            f"no pictures in this folder ({', '.join(sorted(SUFFIXES - RAW_SUFFIXES))}, RAW)",
+            where=folder,
+            hint=_hint_of_folder(folder),
+        )
     return sorted(pictures, key=lambda path: natural_order(path.name))
+
+
+def _hint_of_folder(folder: Path) -> list[str]:
+    """What to do with a folder that holds only folders with pictures in them."""
+    places = sorted((entry.name for entry in os.scandir(folder) if _is_folder(entry)), key=natural_order)
+    shown = [name for name in places if not name.startswith(".") and _has_pictures(folder / name)]
+    if not shown:
+        return []
+    listed = f"{', '.join(shown[:3])}{' ...' if len(shown) > 3 else ''}"
+    return [f"there are in folders inside it ({listed}): name one of them", "fuse them all as a batch"]
+
+
+def _has_pictures(folder: Path) -> bool:
+    try:
+        return any(Path(entry.name).suffix.lower() in SUFFIXES for entry in os.scandir(folder))
+    except OSError:
+        return False
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

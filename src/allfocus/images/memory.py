@@ -42,7 +42,7 @@ def available_memory() -> int | None:
 
 def _free_of_system() -> int | None:
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
@@ -56,9 +56,9 @@ def _free_of_container() -> int | None:
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
         try:
-            most = int(Path(limit).read_text())
+            most = int(Path(limit).read_text(encoding="utf-8"))
             # What is kept of files can be given back, and may be most of what is used.
-            now = int(Path(used).read_text()) - _kept_of_files(Path(used).parent)
+            now = int(Path(used).read_text(encoding="utf-8")) - _kept_of_files(Path(used).parent)
         except (OSError, ValueError):
             continue
         return most - now if most < 2**60 else None
@@ -67,7 +67,7 @@ def _free_of_container() -> int | None:
 
 def _kept_of_files(place: Path) -> int:
     try:
-        for line in (place / "memory.stat").read_text().splitlines():
+        for line in (place / "memory.stat").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(" ")
             if name in ("inactive_file", "total_inactive_file"):
                 return int(value)
@@ -80,7 +80,7 @@ def _free_of_process() -> int | None:
     try:
         import resource
 
-        pages = Path("/proc/self/statm").read_text().split()
+        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()
     except (ImportError, OSError):
         return None
     size = os.sysconf("SC_PAGE_SIZE")

@@ -528,12 +528,22 @@ def with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
         ) from error
 
 
+VIDEO_SUFFIXES = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mts", ".mpg"})
+
+
 def _require_format(file: BinaryIO, path: Path) -> Format:
     if not file.seek(0, os.SEEK_END):
         raise InputError("the file is empty", where=path, code="not-a-picture")
     found = guarded(path, lambda: find_format(file))
     if found is None:
         known = ", ".join(candidate.name for candidate in FORMATS)
+        if path.suffix.lower() in VIDEO_SUFFIXES:
+            raise InputError(
+                "is a video, not a picture",
+                where=path,
+                hint="take its frames out first, for example with ffmpeg -i VIDEO frame%04d.png",
+                code="not-a-picture",
+            )
         raise InputError(f"not a picture that can be read; {known} are", where=path, code="not-a-picture")
     return found
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
+from allfocus.files.names import is_portable
 from allfocus.files.placing import LONGEST_NAME, recover_folder, replace_file
 from allfocus.files.protection import existing_file, refuse_special
 from allfocus.images.conversion import from_integers, to_integers
@@ -222,13 +223,15 @@ def check_output(
 
 
 def require_name(path: Path) -> None:
-    """Raise OutputError when no file can be called so: nothing, a root, or a name with a zero byte.
+    """Raise OutputError when no file can be called so: nothing, a root, a name with a zero byte, or one of a device.
 
     Example:
         >>> require_name(Path("a.png"))
     """
     if not path.name or "\x00" in str(path):
         raise OutputError("is no name that a file can have; name a file", where=repr(str(path)))
+    if os.name == "nt" and not is_portable(path.name):
+        raise OutputError("is no name that a file can have on Windows; choose another", where=path)
 
 
 def _image_of_array(array: NDArray[Any]) -> Image:

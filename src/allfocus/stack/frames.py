@@ -39,7 +39,13 @@ def find_readable(reader: StackReader, notes: RunNotes) -> list[int]:
 
 
 def align_frames(
-    reader: StackReader, kept: Sequence[int], notes: RunNotes, *, skip_bad: bool
+    reader: StackReader,
+    kept: Sequence[int],
+    notes: RunNotes,
+    *,
+    skip_bad: bool,
+    reference: int | None = None,
+    brightness: bool = True,
 ) -> tuple[StackAlignment, list[int]]:
     """How frames lie to each other, and which of them belong; the others are left out, or are an error.
 
@@ -48,13 +54,21 @@ def align_frames(
         kept: Indices of the frames to align.
         notes: Hears what was found.
         skip_bad: Leave out frames that do not belong.
+        reference: The frame that stays as it is, counted from 1 among all of the stack; None for the middle one.
+        brightness: Also match brightness and white balance.
 
     Raises:
-        InputError: a frame does not belong and may not be left out, or fewer than two are left.
+        InputError: a frame does not belong and may not be left out, fewer than two are left, or the reference is none
+            of the frames.
     """
     chosen = list(kept)
-    estimate = partial(estimate_stack, progress=partial(notes.tell, "aligning"))
-    alignment = estimate(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen))
+    match = partial(estimate_stack, progress=partial(notes.tell, "aligning"), match_brightness=brightness)
+
+    def estimate() -> StackAlignment:
+        place = _place_of(reference, chosen, reader)
+        return match(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen), reference=place)
+
+    alignment = estimate()
     if alignment.outliers:
         names = {place: reader.names[chosen[place]] for place in alignment.outliers}
         if not skip_bad:
@@ -63,11 +77,37 @@ def align_frames(
             notes.leave_out(names[place], BLANK if place in alignment.blanks else STRANGE)
         chosen = [index for place, index in enumerate(chosen) if place not in names]
         _require_two(chosen, reader, notes)
-        alignment = estimate(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen))
+        alignment = estimate()
     for sentence in alignment.warnings:
         notes.say(sentence)
     notes.end_step("aligning")
     return alignment, chosen
+
+
+def _place_of(reference: int | None, chosen: Sequence[int], reader: StackReader) -> int | None:
+    """Where the reference lies among the chosen frames."""
+    if reference is None:
+        return None
+    paths = [frame.path for frame in reader.frames]
+    files = list(getattr(reader, "files", paths))
+    # Files that could not be opened at all are no frames of the reader, but are counted by whoever counts.
+    counted = files if len(files) > reader.count else paths
+    if reference > len(counted):
+        raise InputError(
+            f"the reference is frame {reference}, but the stack has {len(counted)}",
+            hint=[f"give 1 to {len(counted)}", "{reference=default}"],
+            code="bad-option",
+        )
+    wanted = counted[reference - 1]
+    index = reference - 1 if counted is paths else next((n for n, path in enumerate(paths) if path == wanted), None)
+    if index is None or index not in chosen:
+        raise InputError(
+            "is to be the reference, but is left out",
+            where=wanted.name,
+            hint=["choose another", "{reference=default}"],
+            code="bad-option",
+        )
+    return list(chosen).index(index)
 
 
 def tell_movement(alignment: StackAlignment, area: Window | None) -> str:

@@ -1,7 +1,7 @@
 """What happens beside the pixels of a run: progress, notices, times, and frames that are left out."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from allfocus.errors import AllfocusError
 from allfocus.progress import StepProgress
@@ -45,6 +45,11 @@ class RunNotes:
             self.notices.append(sentence)
             if self._notice is not None:
                 self._notice(Notice(sentence, see=see))
+
+    def say_all(self, sentences: Iterable[str]) -> None:
+        """Notes several sentences."""
+        for sentence in sentences:
+            self.say(sentence)
 
     def leave_out(self, name: str, reason: Exception | str) -> None:
         """Notes that a frame is left out."""

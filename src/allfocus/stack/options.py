@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from allfocus.errors import InputError
+from allfocus.fusion.devices import DEVICES
 from allfocus.images.limits import MAX_PIXELS
 
 AnyPath = str | os.PathLike[str]
@@ -69,6 +70,14 @@ class Demands(TypedDict):
     veil_map: bool
 
 
+class AlignmentWishes(TypedDict):
+    """How frames are aligned; see ``stack.frames.align_frames``."""
+
+    skip_bad: bool
+    reference: int | None
+    brightness: bool
+
+
 def _option(default: Value, help: str, **about: Any) -> Value:
     """A field with this default; typed as its value, as ``dataclasses.field`` is."""
     value: Value = field(default=default, metadata={"about": About(help, **about)})
@@ -98,6 +107,15 @@ class FuseOptions:
     crop: bool = _option(
         True, "Crop aligned frames to the area that all of them show, or keep the size of the reference frame",
         title="Crop to the common area", rare=True, flags="--crop/--keep-size",
+    )  # fmt: skip
+    reference: int | None = _option(
+        None, "The frame, counted from 1, onto which the others are aligned; by default the middle one",
+        title="Reference frame", limits=(1, None), metavar="NUMBER",
+        absent={STUDIO: "there it is always the middle frame"},
+    )  # fmt: skip
+    brightness: bool = _option(
+        True, "Bring all frames to the brightness and white balance of the reference, where aligning finds they differ",
+        title="Match brightness", rare=True, flags="--brightness/--no-brightness",
     )  # fmt: skip
     prefer: str | None = _option(
         None, "Which end of the stack wins where frames conflict; the first frame counts as nearest",
@@ -172,7 +190,12 @@ class FuseOptions:
     )
     device: str = _option(
         "auto", "Where a network runs", title="Device", absent={STUDIO: SERVERS_OWN},
-        choices={"auto": "a GPU where there is one", "cpu": "the processor", "cuda": "an NVIDIA GPU"},
+        choices=DEVICES,
+    )  # fmt: skip
+
+    threads: int | None = _option(
+        None, "Use at most so many cores; by default all of them", title="Cores", limits=(1, 1024), metavar="NUMBER",
+        absent={STUDIO: SERVERS_OWN, BATCH: "there each process has one core"},
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -191,11 +214,15 @@ class FuseOptions:
             if not (
                 isinstance(value, int | float) and (least is None or value >= least) and (most is None or value <= most)
             ):
-                raise InputError(f"{name} is {least} to {most}; found {value}", code="bad-option")
+                raise InputError(f"{name} is {_span(least, most)}; found {value}", code="bad-option")
 
     def settings(self) -> dict[str, object]:
         """Every option with its value."""
         return {own.name: getattr(self, own.name) for own in fields(self)}
+
+    def alignment(self) -> AlignmentWishes:
+        """How frames are aligned, as ``stack.frames.align_frames`` takes it."""
+        return {"skip_bad": self.skip_bad, "reference": self.reference, "brightness": self.brightness}
 
     def demands(self, outputs: "FuseOutputs | None" = None) -> Demands:
         """What the method must be able to do, as ``fusion.methods.require_method`` takes it.
@@ -212,6 +239,10 @@ class FuseOptions:
             "maps": bool(maps.keys() & {"decision_map", "depth_map", "error_map", "confidence_map"}),
             "veil_map": "veil_map" in maps,
         }
+
+
+def _span(least: int | None, most: int | None) -> str:
+    return f"{least} or more" if most is None else f"{least} to {most}"
 
 
 def _file(help: str, **about: Any) -> AnyPath | None:

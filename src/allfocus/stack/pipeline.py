@@ -12,9 +12,11 @@ from allfocus.alignment.placement import common_window
 from allfocus.depth.stack_depth import measure_stack, tell_depth
 from allfocus.files.placing import StagedFiles
 from allfocus.fusion.frame_source import open_spool
+from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.methods import fuse
 from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
+from allfocus.machine import limited_cores
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
@@ -81,12 +83,14 @@ def fuse_files(
     keep = _room_to_keep() if options.align or options.skip_bad else 0  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
     if plan.selection is not None and not plan.selection.is_one:
-        return fuse_series(plan, notes)
+        with limited_cores(options.threads):
+            return fuse_series(plan, notes)
 
     reader, method, alignment = plan.reader, plan.method, None
     kept = find_readable(reader, notes) if options.skip_bad else list(range(reader.count))
     if options.align:
-        alignment, kept = align_frames(reader, kept, notes, skip_bad=options.skip_bad)
+        with limited_cores(options.threads):
+            alignment, kept = align_frames(reader, kept, notes, **options.alignment())
     if len(kept) < reader.count:  # slabs are named after the frames in them
         plan.check(len(kept))
     area = common_window(alignment) if options.crop else None
@@ -94,6 +98,7 @@ def fuse_files(
         notes.say(tell_movement(alignment, area))
 
     with (
+        limited_cores(options.threads),
         open_spool(spool_depth(reader, alignment)) as spool,
         StagedFiles(overwrite=outputs.overwrite, inputs=reader.files) as files,
     ):
@@ -119,6 +124,8 @@ def fuse_files(
             notes.say(result.lost_detail.mending)
         if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
             notes.say(result.lost_detail.warning, see="check_map")
+        if method.abilities.devices:
+            notes.say_all(fallback_notices())
         notes.end_step("fusing")
         depth = None
         if outputs.shows_depth:

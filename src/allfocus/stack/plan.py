@@ -168,6 +168,12 @@ def plan_stack(
     for name in ("z_step", "pixel_size"):
         if getattr(options, name) is not None:
             read_length(getattr(options, name), name=name)
+    if options.reference is not None and not options.align:
+        raise InputError(
+            "a reference frame was named, but the frames are not to be aligned",
+            hint=["{reference=default}", "{align=default}"],
+            code="bad-option",
+        )
     method = require_method(options.method, **options.demands(outputs))
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
     selection = select_planes(paths, options) if names is None else None

@@ -21,6 +21,7 @@ from allfocus.errors import InputError, OutputError
 from allfocus.files.placing import StagedFiles
 from allfocus.fusion.channels import Composite, fuse_channels, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import open_spool
+from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.methods import FusionResult, fuse
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
@@ -95,7 +96,7 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
         kept = [index for index in kept if all(index in own for own in whole)]
     alignment = None
     if options.align:
-        alignment, kept = align_frames(_SeenReader(readers, selection.deciding), kept, notes, skip_bad=options.skip_bad)
+        alignment, kept = align_frames(_SeenReader(readers, selection.deciding), kept, notes, **options.alignment())
         if len(readers) > 1:  # the brightness of a composite says nothing about that of its channels
             alignment = replace(alignment, brightness=((1.0,),) * len(alignment.brightness))
     area = common_window(alignment) if options.crop else None
@@ -110,6 +111,8 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
             spools.append(spool)
         notes.end_step("reading")
         result = _fuse_spools(plan, selection, spools, readers[0], kept[0], partial(tell, "fusing"))
+        if plan.method.abilities.devices:
+            notes.say_all(fallback_notices())
         result = doubt_borders(result, spools[0])
         where = f"{selection.name(place)}: " if len(selection.places) > 1 else ""
         if result.lost_detail is not None and result.lost_detail.mended:

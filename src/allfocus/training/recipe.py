@@ -122,12 +122,14 @@ class Recipe:
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Returns the recipe in a TOML file, with ``section.key=value`` overrides applied.
 
-    A recipe may name another with ``base = "other.toml"`` (relative to itself) and then lists only what differs.
+    The name alone of a recipe that ships, such as ``ips``, means that one. A recipe may name another with
+    ``base = "other.toml"`` (relative to itself) and then lists only what differs.
 
     Raises:
         InputError: the file is missing or broken; a key is unknown (the nearest valid one is named) or of the wrong
             type; a value could only fail in the middle of a run.
     """
+    path = _find_recipe(path)
     table = _read_table(path)
     for override in overrides:
         key, separator, value = override.partition("=")
@@ -162,6 +164,33 @@ def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
         raise InputError("stored recipe: is no table")
     recipe: Recipe = _build(Recipe, table, "stored recipe", "")
     return recipe
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Returns the recipes that ship, by name.
+
+    Example:
+        >>> sorted(shipped_recipes())
+        ['ips', 'ips-paper', 'ips-paper-short']
+    """
+    package = Path(__file__).resolve().parents[1]
+    # An installed package has them inside; in a checkout they lie at its top.
+    folder = next((place for place in (package / "recipes", package.parents[1] / "recipes") if place.is_dir()), package)
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _find_recipe(path: Path) -> Path:
+    """Returns the file of a recipe, which may be given by the name of one that ships."""
+    path = Path(path)
+    if path.suffix or path.name != str(path) or path.exists():
+        return path
+    shipped = shipped_recipes()
+    if path.name not in shipped:
+        raise InputError(
+            "is neither a file nor a recipe that ships", where=path, hint=f"those are {', '.join(shipped)}",
+            code="no-such-file",
+        )  # fmt: skip
+    return shipped[path.name]
 
 
 def _read_table(path: Path, derived: tuple[Path, ...] = ()) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from allfocus.errors import InputError
 from allfocus.images.reading import MAX_PIXELS
+from allfocus.machine import cache_folder
 
 GIBIBYTE = 2**30
 SHORTEST_TOKEN = 16
@@ -124,5 +125,4 @@ def make_token() -> str:
 
 def default_work_folder() -> Path:
     """Where jobs are kept when the user does not say: a folder in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    return Path(base) / "allfocus" / "studio"
+    return cache_folder() / "studio"

@@ -23,7 +23,7 @@ MEMORY_LIMIT = "ALLFOCUS_WORKER_MEMORY"
 def main() -> None:
     """Work until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("800")  # when the memory is full, the system shall take this process and not the server
     _limit_memory(os.environ.get(MEMORY_LIMIT))
     logging.getLogger("tifffile").addHandler(logging.NullHandler())

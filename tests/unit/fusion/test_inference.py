@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 from allfocus.errors import InputError
-from allfocus.fusion import inference
+from allfocus.fusion import accelerators, inference
 from allfocus.fusion.decisions import EXCLUSION
 from allfocus.fusion.inference import (
     Above,
@@ -186,7 +186,8 @@ def graphics(monkeypatch):
 
     def pretend(*, driver, torch_finds, onnxruntime_finds):
         providers = ["CUDAExecutionProvider"] * onnxruntime_finds + ["CPUExecutionProvider"]
-        monkeypatch.setattr(inference, "_gpu_is_there", lambda: driver)
+        monkeypatch.setattr(accelerators, "nvidia_is_there", lambda: driver)
+        monkeypatch.setattr(inference, "_is_worth_it", lambda device: True)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: torch_finds)
         monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
 

@@ -139,6 +139,7 @@ def test_the_command_line_is_understood_by_the_command_and_says_the_same():
     assert [str(path) for path in parsed.pop("frames")] == ["shots", "more shots"]
     assert not parsed.pop("dry_run")
     assert not parsed.pop("as_json")
+    assert parsed.pop("after") is None
     assert parsed.pop("weights") is None  # the command names them with the method
     assert FuseOptions(**{name: parsed.pop(name) for name in options.settings()}) == options
     found = FuseOutputs(parsed.pop("output"), **parsed)

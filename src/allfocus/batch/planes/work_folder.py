@@ -102,11 +102,11 @@ def clear_unless_same(folder: Path, target: Path, content: list[Any]) -> None:
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     known = folder / KEY
     try:
-        if not (known.is_file() and known.read_text() == key):
+        if not (known.is_file() and known.read_text(encoding="utf-8") == key):
             _remove(folder, [path for path in _known(folder, target) if path.name not in (LOCK, MARKER)])
         for name in STEPS:
             (folder / name).mkdir(exist_ok=True)
-        known.write_text(key)
+        known.write_text(key, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
 
