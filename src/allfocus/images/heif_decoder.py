@@ -1,5 +1,9 @@
-"""HEIF files (the pictures of many phones) -> samples, through pillow-heif where it is installed."""
+"""HEIF files (the pictures of many phones) -> samples, through pillow-heif, which the extra ``heif`` installs.
 
+Its sibling pi-heif, which only reads and holds no code under the GPL, will do as well.
+"""
+
+import importlib
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -40,15 +44,20 @@ def decode_heif(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 
 
 def _open_heif(file: BinaryIO) -> Any:
-    try:
-        import pillow_heif
-    except ImportError as error:
-        raise MissingDependencyError(
-            "a HEIF file needs pillow-heif, which is not installed: pip install pillow-heif"
-        ) from error
     file.seek(0)
     # Without this, pictures of 10 bits would be cut to 8.
-    picture = pillow_heif.open_heif(file, convert_hdr_to_8bit=False)
+    picture = _require_decoder().open_heif(file, convert_hdr_to_8bit=False)
     if picture.mode not in CHANNELS:
         raise InputError(f"its colour mode {picture.mode} cannot be read; save it as RGB or grey")
     return picture
+
+
+def _require_decoder() -> Any:
+    for name in ("pillow_heif", "pi_heif"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise MissingDependencyError(
+        "a HEIF file needs pillow-heif, which is not installed: pip install 'allfocus[heif]'"
+    )

@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from allfocus.errors import AllfocusError, InputError, MemoryShortageError
 from allfocus.files.opening import open_plain
+from allfocus.images.camera_colour import Development
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixels
-from allfocus.images.decoders import FORMATS, find_format
+from allfocus.images.decoders import FORMATS, RAW, find_format
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order
 from allfocus.images.memory import require_room
 from allfocus.images.ome_zarr_files import ZarrPlane
+from allfocus.images.raw_decoder import decode_raw
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
 
@@ -104,7 +106,12 @@ class FrameFile:
 
 
 def read_image(
-    path: str | os.PathLike[str], *, page: int = 0, max_pixels: int = MAX_PIXELS, name: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    page: int = 0,
+    max_pixels: int = MAX_PIXELS,
+    name: str | None = None,
+    development: Development | None = None,
 ) -> Image:
     """One picture as float32, upright, with its alpha, bit depth, colour profile, EXIF and resolution.
 
@@ -119,6 +126,7 @@ def read_image(
         page: The page of a multi-page TIFF, from 0.
         max_pixels: Refuse a picture with more pixels than this (a decompression bomb, or a mistake).
         name: What errors call the file, where that is not its path.
+        development: How to develop a camera RAW file; by default to sRGB.
 
     Raises:
         InputError: the file is missing, unreadable, truncated, damaged, too large, or no picture.
@@ -135,12 +143,24 @@ def read_image(
     """
     path = Path(path)
     with _called(name):
-        return with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
+        return with_file(
+            path,
+            lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels, development=development),
+        )
 
 
-def decode_picture(file: BinaryIO, path: Path, *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
+def decode_picture(
+    file: BinaryIO,
+    path: Path,
+    *,
+    page: int = 0,
+    max_pixels: int = MAX_PIXELS,
+    development: Development | None = None,
+) -> Image:
     """The same as :func:`read_image` from an open file; ``path`` is only the name it goes by."""
     kind = _require_format(file, path)
+    if kind is RAW:
+        return guarded(path, lambda: image_of(decode_raw(file, page, max_pixels, development), path))
     return guarded(path, lambda: image_of(kind.decode(file, page, max_pixels), path))
 
 
@@ -179,9 +199,11 @@ class StackReader:
         max_pixels: int = MAX_PIXELS,
         keep_bytes: int = 0,
         files: Sequence[Path] | None = None,
+        development: Development | None = None,
     ) -> None:
         require_stack(frames)
         self.frames = tuple(frames)
+        self._development = _same_for_all(development or Development(), frames)
         self.files = tuple(dict.fromkeys(frame.path for frame in frames) if files is None else files)
         """Every file that was given, those of frames that are left out too: none of them may be written."""
         self._max_pixels = max_pixels
@@ -240,7 +262,7 @@ class StackReader:
         extremes = {}
         for index, frame in enumerate(self.frames):
             with suppress(InputError):  # a damaged frame is an error when it is read, or left out
-                image = self._decode(frame)
+                image = self.decode(frame)
                 extremes[index] = extremes_of(image.pixels, image.valid)
         values = common_range(extremes.values()) if extremes else UNIT
         other = next((frame.name for frame in self.frames if frame.header.bit_depth < 32), None)
@@ -267,7 +289,7 @@ class StackReader:
         self._kept = None  # two frames are never held at once, beyond those for which there is room
         frame = self.frames[index]
         values = self.value_range
-        image = self._decode(frame)
+        image = self.decode(frame)
         _require_promise(frame, image)
         if not values.is_unit:
             image = replace(image, pixels=values.to_unit(image.pixels))
@@ -283,11 +305,14 @@ class StackReader:
             self._first = (index, _without_pixels(image))
         return image
 
-    def _decode(self, frame: FrameFile) -> Image:
+    def decode(self, frame: FrameFile) -> Image:
+        """A frame as its file has it, in units of its own; nothing is kept."""
         if frame.zarr is not None:
             return _decode_zarr(frame, self._max_pixels)
         name = None if frame.called is None else frame.name
-        return read_image(frame.path, page=frame.page, max_pixels=self._max_pixels, name=name)
+        return read_image(
+            frame.path, page=frame.page, max_pixels=self._max_pixels, name=name, development=self._development
+        )
 
     def describe(self, index: int) -> Image:
         """What the file of a frame says besides its pixels; they are left out, but may have to be decoded for it.
@@ -304,7 +329,12 @@ class StackReader:
 
     def only(self, kept: Sequence[int]) -> "StackReader":
         """The same stack with these frames alone; none of the files that were given may be written all the same."""
-        return StackReader([self.frames[index] for index in kept], max_pixels=self._max_pixels, files=self.files)
+        return StackReader(
+            [self.frames[index] for index in kept],
+            max_pixels=self._max_pixels,
+            files=self.files,
+            development=self._development,
+        )
 
     def blending_curve(self, index: int, linear_light: bool | None) -> Curve | None:
         """The transfer curve of a frame, to blend with; None when values are blended as they are.
@@ -397,6 +427,7 @@ def open_stack(
     max_pixels: int = MAX_PIXELS,
     keep_bytes: int = 0,
     on_bad_frame: Callable[[str, InputError], None] | None = None,
+    development: Development | None = None,
 ) -> StackReader:
     """The frames of a stack, checked by their headers and ready to be decoded one at a time.
 
@@ -408,6 +439,7 @@ def open_stack(
         on_bad_frame: Called with the name and the error of each frame that cannot be read or does not fit the first
             one, which is then left out; None stops at the first of them. (Damage behind the header shows only when
             the frame is read.)
+        development: How to develop camera RAW files: the white balance of the first frame serves all of them.
 
     Raises:
         InputError: fewer than two frames, frames of different size (both are named), or a file that cannot be read.
@@ -449,7 +481,13 @@ def open_stack(
                 leave_out(frame.name, error)
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
-    return StackReader(kept, max_pixels=max_pixels, keep_bytes=keep_bytes, files=files)
+    return StackReader(kept, max_pixels=max_pixels, keep_bytes=keep_bytes, files=files, development=development)
+
+
+def _same_for_all(development: Development, frames: Sequence[FrameFile]) -> Development:
+    """The development with the white balance of the first RAW file: a camera may have chosen another for each shot."""
+    camera = next((frame.header.camera for frame in frames if frame.header.camera is not None), None)
+    return development if camera is None or development.balance else replace(development, balance=camera.balance)
 
 
 def _accept(frame: FrameFile, kept: list[FrameFile], max_pixels: int) -> None:
@@ -501,7 +539,7 @@ def read_stack(
     reader = open_stack(paths, max_pixels=max_pixels)
     images: list[Image] = []
     for frame in reader.frames:
-        image = read_image(frame.path, page=frame.page, max_pixels=max_pixels)
+        image = reader.decode(frame)
         _require_promise(frame, image)
         images.append(image)
         if progress:

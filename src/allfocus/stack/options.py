@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from allfocus.errors import InputError
-from allfocus.images.limits import MAX_PIXELS
+from allfocus.images.limits import DEMOSAICS, MAX_PIXELS
 
 AnyPath = str | os.PathLike[str]
 Paths = Sequence[AnyPath] | AnyPath
@@ -124,6 +124,10 @@ class FuseOptions:
         "all", "By which channels the plane of each pixel is decided, for all channels alike: names, numbers or all; "
         "each decides every channel by itself",
         title="Decide by", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
+    )  # fmt: skip
+    demosaic: str = _option(
+        "ahd", "How camera RAW frames get the colours that each pixel of the sensor did not see",
+        title="Demosaicing", choices=DEMOSAICS, absent={STUDIO: "frames are shown and painted with there as they are read"},
     )  # fmt: skip
     linear_light: bool | None = _option(
         None, "Blend in linear light; by default when the frames tell their transfer curve",

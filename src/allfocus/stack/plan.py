@@ -13,9 +13,10 @@ from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
 from allfocus.fusion.methods import Method, require_method
+from allfocus.images.camera_colour import Development
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.images.writing import check_output, require_name
+from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
@@ -127,7 +128,12 @@ class StackPlan:
                 check_zarr_output(path, overwrite=overwrite)
                 continue
             check_output(
-                path, overwrite=overwrite, bit_depth=options.bit_depth, quality=quality, compression=compression
+                path,
+                overwrite=overwrite,
+                bit_depth=options.bit_depth,
+                quality=quality,
+                compression=compression,
+                in_camera_colours=all(frame.header.camera is not None for frame in self.reader.frames),
             )
         for name, path in self.outputs.maps().items():
             if name == "report":
@@ -173,7 +179,12 @@ def plan_stack(
     selection = select_planes(paths, options) if names is None else None
     if selection is None:
         reader = open_stack(
-            paths, names=names, max_pixels=options.max_pixels, keep_bytes=keep_bytes, on_bad_frame=leave_out
+            paths,
+            names=names,
+            max_pixels=options.max_pixels,
+            keep_bytes=keep_bytes,
+            on_bad_frame=leave_out,
+            development=Development(options.demosaic, in_camera_colours=is_dng(Path(outputs.picture))),
         )
     else:
         reader = StackReader(selection.frames(0, 0), max_pixels=options.max_pixels, keep_bytes=keep_bytes)
