@@ -62,7 +62,7 @@ def encode_dng(samples: Samples, picture: Image, quality: int = 95, compression:
         writer.write(
             _sensor_light(samples, camera), subfiletype=0, extratags=levels, **{**plain, "photometric": LINEAR_RAW}
         )
-        packing = {"compression": "jpeg", "compressionargs": {"level": PREVIEW_QUALITY}}
+        packing = {"compression": "jpeg", "compressionargs": {"level": PREVIEW_QUALITY}, "subsampling": (1, 1)}
         writer.write(preview, subfiletype=1, **plain, **packing)
     if picture.exif:
         add_to_tiff(file, parse_block(picture.exif))

@@ -71,8 +71,7 @@ def decode_raw(
     file: BinaryIO, page: int, max_pixels: int, development: Development | None = None
 ) -> DecodedPicture:
     """The developed picture of a RAW file, 16 bits, upright; sRGB, or in the camera's colours."""
-    import rawpy
-
+    rawpy = require_rawpy()
     how = development or Development()
     _require_segments(FileSlices(file))
     with _open_raw(file) as raw:
@@ -104,14 +103,23 @@ def decode_raw(
 
 
 def _open_raw(file: BinaryIO) -> Any:
+    file.seek(0)
+    return require_rawpy().imread(file)
+
+
+def require_rawpy() -> Any:
+    """The package that reads camera RAW.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
     try:
         import rawpy
     except ImportError as error:
         raise MissingDependencyError(
             "a camera RAW file needs rawpy, which is not installed: pip install 'allfocus[raw]'"
         ) from error
-    file.seek(0)
-    return rawpy.imread(file)
+    return rawpy
 
 
 def _camera_colour(raw: Any, data: FileSlices) -> CameraColour:

@@ -1,0 +1,243 @@
+"""Camera RAW in, linear DNG out: files as a sensor with a Bayer filter would see our rendered scenes."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+import allfocus
+from allfocus.errors import InputError, OutputError
+from allfocus.images.camera_colour import Development
+from allfocus.images.image import Image
+from allfocus.images.reading import open_stack, read_image
+from allfocus.images.writing import write_image
+
+rawpy = pytest.importorskip("rawpy", reason="rawpy is not installed (pip install 'allfocus[raw]')")
+
+MATRIX = np.array([[0.6988, -0.1384, -0.0714], [-0.5631, 1.3410, 0.2447], [-0.1485, 0.2204, 0.7318]])
+"""From CIE XYZ to the colours of a camera that there might be."""
+BALANCE = (2.0, 1.0, 1.5)
+SRGB = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+BLACK, WHITE = 512, 16383
+
+
+def to_light(pixels: np.ndarray) -> np.ndarray:
+    return np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4)
+
+
+def camera_light(pixels: np.ndarray) -> np.ndarray:
+    """What the camera sees of a picture in sRGB, (H, W, 3), white at 1 / BALANCE."""
+    camera = MATRIX @ SRGB
+    balanced = to_light(np.asarray(pixels, np.float64)) @ (camera / camera.sum(axis=1, keepdims=True)).T
+    return np.clip(balanced / np.array(BALANCE), 0, 1)
+
+
+def write_dng(path: Path, pixels: np.ndarray, *, noise: float = 0.0, seed: int = 0, **about) -> Path:
+    """A DNG of 14 bits; ``noise`` is the standard deviation of the light, 1 at full exposure."""
+    light = camera_light(pixels)
+    rows, columns = np.indices(light.shape[:2])
+    mosaic = np.take_along_axis(light, (rows % 2 + columns % 2)[..., None], axis=2)[..., 0]
+    mosaic = mosaic + np.random.default_rng(seed).normal(0, 1, mosaic.shape) * noise
+    return write_mosaic(path, mosaic * (WHITE - BLACK) + BLACK, **about)
+
+
+def write_mosaic(path: Path, mosaic: np.ndarray, *, orientation: int = 1, balance=BALANCE, extra=()) -> Path:
+    matrix = [part for value in MATRIX.flat for part in (round(value * 10000), 10000)]
+    neutral = [part for value in balance for part in (round(10000 / value), 10000)]
+    tags = [
+        (271, "s", 0, "Hopeful", True),
+        (272, "s", 0, "Hopeful One", True),
+        (274, "H", 1, orientation, True),
+        (33421, "H", 2, (2, 2), True),
+        (33422, "B", 4, bytes([0, 1, 1, 2]), True),
+        (50706, "B", 4, bytes([1, 4, 0, 0]), True),
+        (50708, "s", 0, "Hopeful One", True),
+        (50714, "H", 1, BLACK, True),
+        (50717, "I", 1, WHITE, True),
+        (50721, "2i", 9, matrix, True),
+        (50728, "2I", 3, neutral, True),
+        (50730, "2i", 1, (1, 2), True),
+        (50778, "H", 1, 21, True),
+        *extra,
+    ]
+    samples = np.clip(np.rint(mosaic), 0, WHITE).astype(np.uint16)
+    tifffile.imwrite(path, samples, photometric=32803, extratags=tags, metadata=None, software=False)
+    return Path(path)
+
+
+def develop(path: Path) -> np.ndarray:
+    """As any program that is built on LibRaw would: 16 bits, sRGB, the camera's white balance."""
+    with rawpy.imread(str(path)) as raw:
+        samples = raw.postprocess(
+            output_bps=16, use_camera_wb=True, no_auto_bright=True, gamma=(2.4, 12.92), adjust_maximum_thr=0
+        )
+    return samples / 65535
+
+
+def decibels(one: np.ndarray, two: np.ndarray) -> float:
+    return float(-10 * np.log10(np.mean(np.square(np.subtract(one, two, dtype=np.float64)))))
+
+
+@pytest.fixture(scope="module")
+def burst(tmp_path_factory):
+    """A rendered stack and the DNG of each of its frames."""
+    folder = tmp_path_factory.mktemp("burst")
+    scene = allfocus.render_scene("desk", frames=4, size=(208, 288))
+    paths = [write_dng(folder / f"{n}.dng", frame, noise=0.002, seed=n) for n, frame in enumerate(scene.frames)]
+    return scene, paths
+
+
+@pytest.fixture(scope="module")
+def fused(burst, tmp_path_factory):
+    """The burst fused to a DNG, and fused after it was developed."""
+    folder = tmp_path_factory.mktemp("fused")
+    for name in ("x.dng", "x.tif"):
+        allfocus.fuse_files(burst[1], folder / name, align=False)
+    return folder / "x.dng", folder / "x.tif"
+
+
+def test_a_developed_frame_is_the_scene_within_the_errors_of_demosaicing(burst):
+    scene, paths = burst
+    assert decibels(read_image(paths[0]).pixels, scene.frames[0]) > 33
+
+
+def test_the_develop_of_a_fused_dng_is_the_fusion_of_the_develops_within_noise(burst, fused):
+    scene, paths = burst
+    noise = decibels(read_image(paths[0]).pixels, scene.frames[0])
+    developed, direct = develop(fused[0]), read_image(fused[1]).pixels
+    assert decibels(developed, direct) > noise + 3  # they differ by less than half of the noise of a frame
+    assert abs(decibels(developed, scene.truth) - decibels(direct, scene.truth)) < 0.2
+
+
+def test_a_fused_dng_says_what_grading_needs(burst, fused):
+    with tifffile.TiffFile(fused[0]) as file:
+        first = file.pages[0]
+        light, preview = first.pages
+        tags = {tag.code: tag.value for tag in first.tags}
+    assert tags[50706] == (1, 4, 0, 0) or bytes(tags[50706]) == bytes((1, 4, 0, 0))
+    assert np.allclose(np.reshape(tags[50721], (9, 2))[:, 0] / np.reshape(tags[50721], (9, 2))[:, 1], MATRIX.ravel())
+    assert np.allclose(np.reshape(tags[50728], (3, 2)) @ [1, 0] / (np.reshape(tags[50728], (3, 2)) @ [0, 1]),
+                       1 / np.array(BALANCE), atol=1e-4)  # fmt: skip
+    assert tags[50730] == (1, 2)  # the exposure that its maker wants, copied
+    assert (tags[274], tags[271], tags[50708]) == (1, "Hopeful", "Hopeful One")
+    assert (int(light.photometric), light.dtype, light.shape) == (34892, np.uint16, (208, 288, 3))
+    assert preview.shape[2] == 3
+    with rawpy.imread(str(fused[0])) as raw:
+        assert raw.extract_thumb().format == rawpy.ThumbFormat.JPEG
+
+
+def test_the_preview_looks_like_the_develop(fused):
+    with tifffile.TiffFile(fused[0]) as file:
+        preview = file.pages[0].pages[1].asarray() / 255
+    assert decibels(preview, develop(fused[0])) > 30
+
+
+def test_dcraw_develops_the_same_picture(fused, tmp_path):
+    if (dcraw := shutil.which("dcraw")) is None:
+        pytest.skip("dcraw is not installed (Debian: apt-get install dcraw)")
+    made = subprocess.run([dcraw, "-w", "-W", "-4", "-T", "-c", fused[0]], capture_output=True, check=True).stdout
+    (tmp_path / "x.tif").write_bytes(made)
+    assert decibels(tifffile.imread(tmp_path / "x.tif") / 65535, to_light(develop(fused[0]))) > 80
+
+
+def test_a_dng_read_and_written_again_is_the_same_light(burst, tmp_path):
+    image = read_image(burst[1][0], development=Development(in_camera_colours=True))
+    write_image(image, tmp_path / "a.dng")
+    again = read_image(tmp_path / "a.dng", development=Development(in_camera_colours=True))
+    assert np.abs(again.pixels - image.pixels).max() < 2e-3
+    with tifffile.TiffFile(tmp_path / "a.dng") as file:
+        light = file.pages[0].pages[0].asarray() / 65535
+    middle = (slice(8, -8), slice(8, -8))
+    assert decibels(light[middle], camera_light(burst[0].frames[0])[middle]) > 38
+
+
+def test_no_highlight_is_cut_in_the_cameras_colours(tmp_path):
+    """Red at twice the light of white: balanced, it would be cut."""
+    mosaic = np.full((32, 32), BLACK + 0.9 * (WHITE - BLACK))
+    write_mosaic(tmp_path / "a.dng", mosaic)
+    image = read_image(tmp_path / "a.dng", development=Development(in_camera_colours=True))
+    write_image(image, tmp_path / "b.dng")
+    with tifffile.TiffFile(tmp_path / "b.dng") as file:
+        assert np.allclose(file.pages[0].pages[0].asarray() / 65535, 0.9, atol=1e-3)
+
+
+def test_exposure_does_not_depend_on_what_a_frame_shows(tmp_path):
+    """LibRaw would take the brightest pixel of a frame for white."""
+    for name, brightest in (("a", 0.8), ("b", 0.99)):
+        mosaic = np.full((32, 32), BLACK + 0.2 * (WHITE - BLACK))
+        mosaic[:4, :4] = BLACK + brightest * (WHITE - BLACK)
+        write_mosaic(tmp_path / f"{name}.dng", mosaic)
+    one, two = (read_image(tmp_path / f"{name}.dng").pixels[20:, 20:] for name in "ab")
+    assert np.array_equal(one, two)
+
+
+def test_all_frames_have_the_white_balance_of_the_first(tmp_path):
+    mosaic = np.full((32, 32), BLACK + 0.3 * (WHITE - BLACK))
+    write_mosaic(tmp_path / "a.dng", mosaic)
+    write_mosaic(tmp_path / "b.dng", mosaic, balance=(1.4, 1.0, 2.2))
+    stack = open_stack(tmp_path)
+    assert np.array_equal(stack.read(0).pixels, stack.read(1).pixels)
+    assert not np.array_equal(stack.read(0).pixels, read_image(tmp_path / "b.dng").pixels)
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_a_turned_camera_gives_an_upright_dng(tmp_path, orientation):
+    light = np.zeros((24, 40, 3))
+    light[:8, :8] = 0.8
+    write_dng(tmp_path / "a.dng", light, orientation=orientation)
+    image = read_image(tmp_path / "a.dng", development=Development(in_camera_colours=True))
+    write_image(image, tmp_path / "b.dng")
+    shape = (24, 40, 3) if orientation in (1, 3) else (40, 24, 3)
+    upright = develop(tmp_path / "b.dng")
+    assert upright.shape == shape
+    assert np.abs(upright - develop(tmp_path / "a.dng")).max() < 2e-3
+
+
+def test_demosaicing_can_be_chosen(burst, tmp_path):
+    found = {
+        name: read_image(burst[1][0], development=Development(name)).pixels
+        for name in ("ahd", "dht", "dcb", "vng", "ppg", "linear")
+    }
+    scene = burst[0].frames[0]
+    assert len({pixels.tobytes() for pixels in found.values()}) == len(found)
+    assert decibels(found["ahd"], scene) > decibels(found["linear"], scene)
+
+
+def test_grey_sensors_give_grey_pictures(tmp_path):
+    samples = np.tile(np.linspace(1000, 60000, 64, dtype=np.uint16), (48, 1))
+    tags = [(271, "s", 0, "M", True), (272, "s", 0, "Mono", True), (50706, "B", 4, bytes([1, 4, 0, 0]), True)]
+    for name in "ab":
+        tifffile.imwrite(tmp_path / f"{name}.dng", samples, photometric="minisblack", extratags=tags, metadata=None)
+        with tifffile.TiffFile(tmp_path / f"{name}.dng", mode="r+b") as file:
+            file.pages[0].tags[262].overwrite(34892)
+    stack = open_stack(tmp_path)
+    assert (stack.channels, stack.read(0).pixels.shape) == (1, (48, 64))
+
+
+def test_a_dng_is_refused_for_frames_that_are_no_raw_before_anything_is_read(tmp_path):
+    for name in "ab":
+        write_image(np.zeros((64, 64, 3), np.float32), tmp_path / f"{name}.png")
+    with pytest.raises(OutputError, match="no picture from camera RAW") as caught:
+        allfocus.fuse_files([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "x.dng")
+    assert caught.value.code == "unwritable-format"
+    with pytest.raises(OutputError, match="no picture from camera RAW"):
+        write_image(Image(np.zeros((8, 8, 3), np.float32)), tmp_path / "y.dng")
+
+
+def test_maps_are_never_written_as_dng(burst, tmp_path):
+    with pytest.raises(OutputError, match="no picture from camera RAW"):
+        allfocus.fuse_files(burst[1], tmp_path / "x.dng", depth_map=tmp_path / "depth.dng")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_matrix_is_no_matrix(tmp_path):
+    write_mosaic(tmp_path / "a.dng", np.full((32, 32), 3000.0), extra=[(50721, "2i", 9, (0, 1) * 9, True)])
+    image = read_image(tmp_path / "a.dng", development=Development(in_camera_colours=True))
+    if image.camera.matrix:
+        assert abs(np.linalg.det(np.reshape(image.camera.matrix, (3, 3)))) > 1e-6
+    else:
+        with pytest.raises(OutputError, match="not known to LibRaw"):
+            write_image(image, tmp_path / "b.dng")
