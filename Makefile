@@ -53,5 +53,5 @@ $(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMPS)/all: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[train,web,batch,dev]'
+	$(PIP) -c constraints.txt -e '.[train,raw,heif,web,batch,dev]'
 	@touch $@ $(STAMPS)/core

@@ -37,6 +37,7 @@ OTHER = {
     "time": "all",
     "channels": "DAPI,3",
     "decide_by": "DAPI",
+    "pairs": "jpeg",
     "demosaic": "dht",
     "linear_light": True,
     "unveil": False,

@@ -174,7 +174,7 @@ def fuse_stacks(
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
     def look() -> list[Stack]:
-        return find_stacks(root, by=by, gap=gap, size=size, manifest=manifest, skip=target)
+        return find_stacks(root, by=by, gap=gap, size=size, manifest=manifest, skip=target, pairs=chosen.pairs)
 
     stacks = look()
     if not stacks and not watch:

@@ -15,7 +15,7 @@ from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import name_key
-from allfocus.images.reading import SUFFIXES, natural_order
+from allfocus.images.listing import SUFFIXES, natural_order, split_pairs
 
 Answer = TypeVar("Answer")
 
@@ -45,6 +45,7 @@ def find_stacks(
     size: int | None = None,
     manifest: str | os.PathLike[str] | None = None,
     skip: str | os.PathLike[str] | None = None,
+    pairs: str = "raw",
 ) -> list[Stack]:
     """The stacks below a folder, in natural order of their names; empty where there are none.
 
@@ -59,6 +60,7 @@ def find_stacks(
         manifest: A CSV file with the columns ``stack`` and ``frame``, one row for each frame, in place of ``by``.
             Relative paths start at the folder.
         skip: A folder to pass over, such as that of the results.
+        pairs: Which of a RAW and a JPEG file of the same shot is taken, "raw" or "jpeg"; for all but "file".
 
     Raises:
         InputError: The folder cannot be listed, or names clash. (A picture that does not tell what ``by`` needs becomes
@@ -94,6 +96,8 @@ def find_stacks(
         stacks.append(Stack(place.relative_to(root).as_posix(), (place,), problem))
 
     for place, pictures in _walk(root, None if skip is None else Path(skip).absolute(), note):
+        if by != "file":
+            pictures = [pictures[index] for index in split_pairs(pictures, pairs)[0]]
         for alike in _by_ending(pictures) if by in ("time", "number") else [pictures]:
             stacks += GROUPINGS[by](alike, place, gap, size)
     return _check_names(stacks)
@@ -126,7 +130,7 @@ def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Ite
 
 
 def _by_ending(pictures: Sequence[Path]) -> list[list[Path]]:
-    """Pictures of one ending each: a camera that writes RAW and JPEG gives every number and time twice."""
+    """Pictures of one ending each: what two programs made of one shot has its number and time twice."""
     groups: dict[str, list[Path]] = {}
     for picture in pictures:
         groups.setdefault(picture.suffix.lower(), []).append(picture)

@@ -113,7 +113,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option(
     "--format",
     "ending",
-    type=click.Choice(["png", "tif", "jpg", "webp", "ome.tif"]),
+    type=click.Choice(["png", "tif", "jpg", "webp", "heic", "dng", "ome.tif"]),
     help="Format of the results; by default as the frames.",
 )
 @fusion_options(BATCH)
@@ -171,7 +171,7 @@ def batch(
 
     where: dict[str, Any] = {"by": by, "gap": gap, "size": size, "manifest": manifest}
     if dry_run:
-        _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
+        _print_stacks(find_stacks(folder, **where, skip=output, pairs=values["pairs"]), folder, as_json=as_json)
         return
     maps, chosen_options = take_kinds(values), FuseOptions(**values)
     with live_table(quiet=as_json) as progress:

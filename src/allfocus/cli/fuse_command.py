@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="The file to write (.png .tif .jpg .webp .ome.tif .ome.zarr).",
+    help="The file to write (.png .tif .jpg .webp .heic .dng .ome.tif .ome.zarr).",
 )
 @fusion_options(FUSE)
 @output_options
@@ -113,6 +113,8 @@ def _plan(frames: tuple[Path, ...], outputs: FuseOutputs, options: FuseOptions, 
     notes = RunNotes(notice=print_notice)
     plan = plan_stack(frames, outputs, options, on_bad_frame=notes.leave_out)
     reader, files = plan.reader, plan.files(plan.reader.count)
+    for sentence in reader.notices:
+        notes.say(sentence)
     height, width = reader.size
     if as_json:
         print_json(

@@ -23,7 +23,7 @@ from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixe
 from allfocus.images.decoders import FORMATS, RAW, find_format
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.limits import MAX_PIXELS
-from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order
+from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order, split_pairs
 from allfocus.images.memory import require_room
 from allfocus.images.ome_zarr_files import ZarrPlane
 from allfocus.images.raw_decoder import decode_raw
@@ -200,8 +200,11 @@ class StackReader:
         keep_bytes: int = 0,
         files: Sequence[Path] | None = None,
         development: Development | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         require_stack(frames)
+        self.notices = tuple(notices)
+        """What was found when the stack was opened, one sentence each."""
         self.frames = tuple(frames)
         self._development = _same_for_all(development or Development(), frames)
         self.files = tuple(dict.fromkeys(frame.path for frame in frames) if files is None else files)
@@ -428,6 +431,7 @@ def open_stack(
     keep_bytes: int = 0,
     on_bad_frame: Callable[[str, InputError], None] | None = None,
     development: Development | None = None,
+    pairs: str = "raw",
 ) -> StackReader:
     """The frames of a stack, checked by their headers and ready to be decoded one at a time.
 
@@ -440,6 +444,7 @@ def open_stack(
             one, which is then left out; None stops at the first of them. (Damage behind the header shows only when
             the frame is read.)
         development: How to develop camera RAW files: the white balance of the first frame serves all of them.
+        pairs: Which of a RAW and a JPEG file of the same shot is taken: "raw" or "jpeg".
 
     Raises:
         InputError: fewer than two frames, frames of different size (both are named), or a file that cannot be read.
@@ -466,7 +471,8 @@ def open_stack(
     files = list_files(paths)
     if names is not None and len(names) != len(files):
         raise ValueError(f"{len(names)} names were given for {len(files)} files")
-    for number, path in enumerate(files):
+    taken, passed = split_pairs(files if names is None else list(map(Path, names)), pairs)
+    for number, path in ((number, files[number]) for number in taken):
         called = None if names is None else names[number]
         try:
             with _called(called):
@@ -481,7 +487,20 @@ def open_stack(
                 leave_out(frame.name, error)
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
-    return StackReader(kept, max_pixels=max_pixels, keep_bytes=keep_bytes, files=files, development=development)
+    return StackReader(
+        kept,
+        max_pixels=max_pixels,
+        keep_bytes=keep_bytes,
+        files=files,
+        development=development,
+        notices=[_tell_pairs(len(passed), pairs)] if passed else [],
+    )
+
+
+def _tell_pairs(count: int, pairs: str) -> str:
+    taken, other = ("RAW", "JPEG or HEIF") if pairs == "raw" else ("JPEG or HEIF", "RAW")
+    shots = "1 shot lies" if count == 1 else f"{count} shots lie"
+    return f"{shots} here as RAW and as JPEG or HEIF; the {taken} files are taken, the {other} files passed over"
 
 
 def _same_for_all(development: Development, frames: Sequence[FrameFile]) -> Development:

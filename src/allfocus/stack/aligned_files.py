@@ -89,6 +89,8 @@ def align_files(
     """
     notes, target = RunNotes(progress, notice), Path(folder)
     reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=notes.leave_out if skip_bad else None)
+    for sentence in reader.notices:
+        notes.say(sentence)
     if skip_bad:
         reader = reader.only(find_readable(reader, notes))
     targets, transforms = _output_paths(reader, target), target / TRANSFORMS_NAME

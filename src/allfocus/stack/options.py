@@ -125,6 +125,11 @@ class FuseOptions:
         "each decides every channel by itself",
         title="Decide by", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
     )  # fmt: skip
+    pairs: str = _option(
+        "raw", "Which file to take of a shot that lies there twice, as RAW and as JPEG or HEIF",
+        title="RAW and JPEG of one shot", rare=True,
+        choices={"raw": "the RAW file, developed alike for all frames", "jpeg": "the file that the camera developed"},
+    )  # fmt: skip
     demosaic: str = _option(
         "ahd", "How camera RAW frames get the colours that each pixel of the sensor did not see",
         title="Demosaicing", choices=DEMOSAICS, absent={STUDIO: "frames are shown and painted with there as they are read"},

@@ -80,6 +80,8 @@ def fuse_files(
     options, outputs = gather(options, output, changes)
     keep = _room_to_keep() if options.align or options.skip_bad else 0  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
+    for sentence in plan.reader.notices:
+        notes.say(sentence)
     if plan.selection is not None and not plan.selection.is_one:
         return fuse_series(plan, notes)
 

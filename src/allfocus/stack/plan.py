@@ -185,6 +185,7 @@ def plan_stack(
             keep_bytes=keep_bytes,
             on_bad_frame=leave_out,
             development=Development(options.demosaic, in_camera_colours=is_dng(Path(outputs.picture))),
+            pairs=options.pairs,
         )
     else:
         reader = StackReader(selection.frames(0, 0), max_pixels=options.max_pixels, keep_bytes=keep_bytes)

@@ -74,9 +74,16 @@ def test_numbers_with_a_gap_or_another_word_begin_a_new_stack(tmp_path):
     }
 
 
-def test_raw_and_jpeg_of_the_same_shots_are_two_stacks(tmp_path):
+@pytest.mark.parametrize("by", ["number", "folder"])
+def test_of_raw_and_jpeg_of_the_same_shots_one_kind_is_taken(tmp_path, by):
     touch(tmp_path, "D1.jpg", "D1.nef", "D2.jpg", "D2.nef")
-    assert found(tmp_path, by="number") == {"D1_jpg": ["D1.jpg", "D2.jpg"], "D1_nef": ["D1.nef", "D2.nef"]}
+    assert list(found(tmp_path, by=by).values()) == [["D1.nef", "D2.nef"]]
+    assert list(found(tmp_path, by=by, pairs="jpeg").values()) == [["D1.jpg", "D2.jpg"]]
+
+
+def test_other_files_of_the_same_shots_are_two_stacks(tmp_path):
+    touch(tmp_path, "D1.tif", "D1.nef", "D2.tif", "D2.nef")
+    assert found(tmp_path, by="number") == {"D1_tif": ["D1.tif", "D2.tif"], "D1_nef": ["D1.nef", "D2.nef"]}
 
 
 def test_frames_are_counted_off_and_a_short_rest_is_a_problem(tmp_path):

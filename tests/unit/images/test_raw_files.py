@@ -241,3 +241,28 @@ def test_a_damaged_matrix_is_no_matrix(tmp_path):
     else:
         with pytest.raises(OutputError, match="not known to LibRaw"):
             write_image(image, tmp_path / "b.dng")
+
+
+@pytest.fixture
+def pairs(burst, tmp_path):
+    """A folder with the burst as RAW, and as the JPEG files that the camera wrote beside them, at half size."""
+    folder = tmp_path / "shots"
+    folder.mkdir()
+    for number, (frame, path) in enumerate(zip(burst[0].frames, burst[1], strict=True)):
+        shutil.copy(path, folder / f"DSC{number}.DNG")
+        write_image(frame[::2, ::2], folder / f"dsc{number}.jpg")
+    return folder
+
+
+@pytest.mark.parametrize(("choice", "ending", "width"), [("raw", ".DNG", 288), ("jpeg", ".jpg", 144)])
+def test_of_raw_and_jpeg_of_one_shot_one_is_fused_and_a_notice_says_which(pairs, tmp_path, choice, ending, width):
+    result = allfocus.fuse_files(pairs, tmp_path / "x.png", method="average", align=False, pairs=choice)
+    assert [Path(name).suffix for name in result.frames] == [ending] * 4
+    assert result.image.shape[1] == width
+    assert any("4 shots lie here as RAW and as JPEG" in sentence for sentence in result.notices)
+
+
+def test_a_file_of_a_pair_that_is_passed_over_is_never_replaced(pairs):
+    with pytest.raises(InputError, match="frame") as caught:
+        allfocus.fuse_files(pairs, pairs / "dsc0.jpg", method="average", align=False, overwrite=True)
+    assert caught.value.code == "is-an-input"
