@@ -10,7 +10,7 @@ import numpy as np
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.decoded import DecodedPicture, Header, require_pixels
-from allfocus.images.exif import PREFIX
+from allfocus.images.exif import LARGEST_BLOCK, PREFIX
 
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 CHANNELS = {"L": 1, "LA": 1, "L;16": 1, "LA;16": 1, "RGB": 3, "RGBA": 3, "RGB;16": 3, "RGBA;16": 3}
@@ -41,6 +41,14 @@ def decode_heif(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         orientation=1,
         premultiplied=bool(getattr(picture, "premultiplied_alpha", False)),
     )
+
+
+def read_heif_exif(file: BinaryIO) -> bytes | None:
+    """The EXIF block of a HEIF file; None where it has none. Its pixels are not decoded."""
+    block = _open_heif(file).info.get("exif") or None
+    if block and len(block) > LARGEST_BLOCK:
+        raise InputError(f"its EXIF has {len(block)} bytes, more than {LARGEST_BLOCK}; the file is damaged")
+    return None if block is None else bytes(block).removeprefix(PREFIX)
 
 
 def _open_heif(file: BinaryIO) -> Any:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from allfocus.batch.capture_times import read_capture_time
 from allfocus.batch.stacks import find_stacks
 from allfocus.errors import InputError
 from allfocus.images.image import Image as OurImage
+from allfocus.images.photo_facts import read_photo_facts
 from allfocus.images.writing import write_image
 
 
@@ -114,7 +114,7 @@ def test_a_gap_in_time_begins_a_new_stack_whatever_the_names(tmp_path):
 def test_the_time_is_read_from_every_format_with_fractions(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
     photograph(path, 3, "25")
-    assert read_capture_time(path) == datetime.datetime(2026, 5, 1, 12, 0, 3, 250000)
+    assert read_photo_facts(path).time == datetime.datetime(2026, 5, 1, 12, 0, 3, 250000)
 
 
 def test_a_picture_without_a_time_or_half_copied_is_a_problem_of_that_picture_only(tmp_path):
@@ -164,7 +164,7 @@ def test_names_that_some_disks_cannot_tell_apart_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "moon"}, "valid are folder, file, time, number"),
+        ({"by": "moon"}, "valid are folder, file, time, number, auto"),
         ({"by": "time", "gap": 0}, "above 0"),
         ({"by": "folder", "size": 4}, "only grouping by number"),
         ({"by": "number", "size": 1}, "2 frames or more"),
