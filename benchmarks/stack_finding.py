@@ -1,6 +1,6 @@
 """How well stacks are found by themselves: 100 mixed folders of a rendered shoot, grouped and compared with the truth.
 
-    python benchmarks/stack_finding.py [--folders 100] [FOLDER]
+    python benchmarks/stack_finding.py [--folders 100] [--seed 0] [FOLDER]
 
 Prints the folders that were grouped as they were shot, and every one that was not.
 """
@@ -31,10 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--folders", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of the first folder")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
         pool = Pool.render(20)
-        truths = [shoot(Path(place, f"day{number:03}"), pool, number) for number in range(arguments.folders)]
+        truths = [shoot(Path(place, f"day{number:03}"), pool, arguments.seed + number) for number in range(arguments.folders)]
         right, began = 0, time.perf_counter()
         for number, truth in enumerate(truths):
             faults = compare(Path(place, f"day{number:03}"), truth)

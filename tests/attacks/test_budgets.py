@@ -145,7 +145,7 @@ def test_ordinary_files_are_within_every_budget(tmp_path):
     exif[0x0132] = "2024:05:01 10:00:00"
     PillowImage.new("RGB", (16, 16)).save(tmp_path / "a.jpg", exif=exif)
     assert read_image(tmp_path / "a.jpg").exif
-    assert read_photo_facts(tmp_path / "a.jpg").year == 2024
+    assert read_photo_facts(tmp_path / "a.jpg").time.year == 2024
 
 
 # --- telemetry --------------------------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ goes back to where it began to focus, and where the scene is another. What is le
 bursts with one focus, and pictures that were fused already.
 """
 
+import functools
 import io
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -72,11 +74,24 @@ class Grouping:
 
 
 def look_at(path: Path) -> Shot:
-    """What can be told of a picture; of a RAW file with a preview that is looked at.
+    """What can be told of a picture, which is read once for as long as it is not changed; of RAW its preview.
 
     Raises:
         InputError: it cannot be read.
     """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return _look(path)  # which says what is wrong
+    return _look_once(path, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+@functools.lru_cache(maxsize=2048)
+def _look_once(path: Path, *state: int) -> Shot:
+    return _look(path)
+
+
+def _look(path: Path) -> Shot:
     facts = read_photo_facts(path)
     image = _preview(path) or read_image(path)
     grey = grey_of(image.pixels)
@@ -125,8 +140,10 @@ def group_shots(shots: Sequence[Shot], gap: float) -> Grouping:
         else:
             cameras.setdefault(shot.facts.camera, []).append(shot)
     for own in cameras.values():
+        before: list[Shot] = []
         for run in _cut_runs(_in_order(own), gap, found.left_out):
-            _judge(run, found)
+            _judge(run, before, found)
+            before = run
     return found
 
 
@@ -240,14 +257,18 @@ def likeness(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
     return float(cv2.matchTemplate(np.ascontiguousarray(one), inner, cv2.TM_CCOEFF_NORMED).max())
 
 
-def _judge(run: list[Shot], found: Grouping) -> None:
-    """Adds a run to the stacks, or to what is left out."""
+COMPOSITE = "is sharp wherever any frame is: a finished composite, by all appearance"
+
+
+def _judge(run: list[Shot], before: list[Shot], found: Grouping) -> None:
+    """Adds a run to the stacks, or to what is left out; a composite may follow the run that it was fused from."""
     kind = run[0].facts.bracketing.kind
-    if kind != FOCUS and len(run) > 3:
-        last = run[-1]
-        if _is_composite(run):
-            found.left_out[last.path] = "is sharp wherever any frame is: a finished composite, by all appearance"
-            run = run[:-1]
+    if kind != FOCUS and _is_composite(run):
+        found.left_out[run[-1].path] = COMPOSITE
+        run = run[:-1]
+    elif len(run) == 1 and kind == "" and _is_composite([*before, *run]):
+        found.left_out[run[0].path] = COMPOSITE
+        return
     if len(run) == 1:
         alone = "is part of a bracketing of another kind" if kind == OTHER else "stands alone"
         found.left_out[run[0].path] = alone
@@ -270,6 +291,10 @@ def focus_moves(maps: Sequence[NDArray[np.float32]]) -> bool:
 
 def _is_composite(run: Sequence[Shot]) -> bool:
     """Whether the last of a run is sharp where each of the others is sharpest: near things and far ones alike."""
+    if len(run) < 4 or run[-1].size != run[0].size:
+        return False
+    if max(likeness(shot.view, run[-1].view) for shot in run[:-1]) < LEAST_LIKENESS:
+        return False
     frames = np.stack([shot.sharpness for shot in run[:-1]])
     if not focus_moves(list(frames)):
         return False
