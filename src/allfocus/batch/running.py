@@ -168,6 +168,8 @@ def fuse_stacks(
     chosen = options or FuseOptions()
     # Workers have folders of their own.
     chosen = replace(chosen, method=absolute_name(chosen.method))
+    if chosen.dark is not None:
+        chosen = replace(chosen, dark=os.path.abspath(chosen.dark))
     root, target = Path(folder).absolute(), Path(output).absolute()
     check_options(chosen, maps, settle)
     if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
@@ -260,7 +262,10 @@ class _BatchRun:
         self._root, self._target, self._options, self._ending = root, target, options, ending
         self._kinds = kinds
         self._software = software_key(options.method)
-        self._key = settings_key({**options.settings(), "maps": sorted(kinds)}, self._software)
+        settings = {**options.settings(), "maps": sorted(kinds)}
+        if options.dark is not None:
+            settings["dark"] = [options.dark, frame_states([Path(options.dark)], root)]
+        self._key = settings_key(settings, self._software)
         self._records = records
         self._overwrite = overwrite
         self._progress = progress or (lambda state: None)

@@ -6,7 +6,7 @@ cut, and stored to the power of 1 / :data:`EXPONENT`. All three are undone when 
 the light that each pixel of the sensor would have seen.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,8 @@ class Development:
     """Whether the picture stays in the camera's colours, for a DNG; otherwise it is sRGB."""
     balance: Triple | None = None
     """The white balance; None takes that of the file."""
+    hot: NDArray[np.bool_] | None = field(default=None, compare=False)
+    """(H, W): pixels of the sensor, not yet turned upright, that are filled from those around them first."""
 
 
 def camera_profile() -> bytes:

@@ -9,12 +9,14 @@ colours are sRGB, whose profile is attached; for a DNG they stay those of the ca
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.camera_colour import EXPONENT, CameraColour, Development, Triple, camera_profile
 from allfocus.images.colour_profile import srgb_profile
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
 from allfocus.images.exif import Entry, FileSlices, find_layout, read_entries, read_fractions, read_numbers, walk_directories
+from allfocus.images.hot_pixels import fill_hot_pixels
 from allfocus.images.raw_blocks import block_of_raw
 
 SIGNATURES = (b"FUJIFILMCCD-RAW", b"IIU\x00", b"IIRO", b"IIRS", b"MMOR", b"FOVb")
@@ -82,6 +84,10 @@ def decode_raw(
         own = how.in_camera_colours
         if own and raw.num_colors != 3:
             raise InputError(f"its sensor sees {raw.num_colors} colours, and a DNG is written from three; choose .tif")
+        if how.hot is not None and _has_bayer_filter(raw) and how.hot.shape == raw.raw_image_visible.shape:
+            # In place: LibRaw develops what is in its own memory.
+            mosaic = raw.raw_image_visible
+            mosaic[...] = np.rint(fill_hot_pixels(mosaic.astype(np.float32), how.hot)).astype(mosaic.dtype)
         samples = raw.postprocess(
             output_bps=16,
             demosaic_algorithm=rawpy.DemosaicAlgorithm[how.demosaic.upper()],
@@ -100,6 +106,25 @@ def decode_raw(
         orientation=1,  # LibRaw has turned the picture already
         camera=CameraColour(balance, camera.matrix, camera.model, camera.entries) if own else None,
     )
+
+
+def read_mosaic(file: BinaryIO) -> NDArray[np.float32] | None:
+    """What each pixel of a sensor below a Bayer filter saw, (H, W), not turned, black at 0 and white at 1.
+
+    None for sensors of other kinds.
+    """
+    _require_segments(FileSlices(file))
+    with _open_raw(file) as raw:
+        if not _has_bayer_filter(raw):
+            return None
+        black = float(np.mean(raw.black_level_per_channel))
+        scaled = (raw.raw_image_visible.astype(np.float32) - black) / max(float(raw.white_level) - black, 1.0)
+    return np.asarray(scaled, np.float32)
+
+
+def _has_bayer_filter(raw: Any) -> bool:
+    flat = raw.raw_type == require_rawpy().RawType.Flat
+    return bool(flat and raw.raw_pattern is not None and raw.raw_pattern.shape == (2, 2))
 
 
 def _open_raw(file: BinaryIO) -> Any:

@@ -21,6 +21,7 @@ from allfocus.images.camera_colour import Development
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixels
 from allfocus.images.decoders import FORMATS, RAW, find_format
+from allfocus.images.hot_pixels import fill_hot_pixels, spread
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order, split_pairs
@@ -33,6 +34,7 @@ from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes
 __all__ = [
     "MAX_PIXELS",
     "SUFFIXES",
+    "FrameCorrections",
     "FrameFile",
     "Paths",
     "StackReader",
@@ -185,6 +187,35 @@ def list_frames(paths: Paths) -> list[FrameFile]:
     return [frame for path in list_files(paths) for frame in _frames_of(path)]
 
 
+@dataclass(frozen=True, eq=False)
+class FrameCorrections:
+    """What is wrong with every frame of a stack alike, and taken out of each when it is read."""
+
+    dark: NDArray[np.float32] | None = None
+    """A picture taken without light, of the size of the frames, 0..1 in their curve."""
+    hot: NDArray[np.bool_] | None = None
+    """(H, W): pixels that are filled from those around them."""
+    sensor_hot: NDArray[np.bool_] | None = None
+    """The same on the sensor, for RAW files, before they are developed."""
+    files: tuple[Path, ...] = ()
+    """What they were read from; none of it may be written."""
+
+    def apply(self, image: Image) -> Image:
+        """A frame without the dark current and the hot pixels."""
+        pixels = image.pixels
+        if self.dark is not None:
+            curve = find_curve(image.icc_profile, image.exif, channels=3 if image.is_colour else 1)
+            # The sensor adds its own current to the light, so it is taken away in linear light where that is known.
+            if curve is None or curve.is_linear:
+                pixels = np.maximum(pixels - self.dark, 0)
+            else:
+                light = np.maximum(curve.to_linear(pixels) - curve.to_linear(self.dark), 0)
+                pixels = curve.from_linear(light)
+        if self.hot is not None:
+            pixels = fill_hot_pixels(pixels, spread(self.hot), reach=3)
+        return replace(image, pixels=np.ascontiguousarray(pixels, np.float32))
+
+
 class StackReader:
     """The frames of a stack, decoded one at a time when asked for.
 
@@ -216,12 +247,18 @@ class StackReader:
         self._room = keep_bytes
         self._first: tuple[int, Image] | None = None
         self._values: ValueRange | None = None
+        self._corrections: FrameCorrections | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def __iter__(self) -> Iterator[Image]:
         return (self.read(index) for index in range(self.count))
+
+    @property
+    def development(self) -> Development:
+        """How camera RAW files are developed."""
+        return self._development
 
     @property
     def count(self) -> int:
@@ -297,7 +334,9 @@ class StackReader:
         if not values.is_unit:
             image = replace(image, pixels=values.to_unit(image.pixels))
         self._require_unchanged(frame)
-        size = image.pixels.nbytes + (0 if image.alpha is None else image.alpha.nbytes)
+        if self._corrections is not None:
+            image = self._corrections.apply(image)
+        size = _size_of(image)
         if size <= self._room:
             self._room -= size
             self._store[index] = image
@@ -330,14 +369,26 @@ class StackReader:
             return self._first[1]
         return _without_pixels(self.read(index))
 
+    def correct(self, corrections: "FrameCorrections") -> None:
+        """From now on frames are read with these corrections; what was kept is let go."""
+        self._corrections = corrections
+        self._kept = None
+        self._room += sum(_size_of(image) for image in self._store.values())
+        self._store.clear()
+        if corrections.sensor_hot is not None:
+            self._development = replace(self._development, hot=corrections.sensor_hot)
+        self.files = (*self.files, *corrections.files)
+
     def only(self, kept: Sequence[int]) -> "StackReader":
         """The same stack with these frames alone; none of the files that were given may be written all the same."""
-        return StackReader(
+        chosen = StackReader(
             [self.frames[index] for index in kept],
             max_pixels=self._max_pixels,
             files=self.files,
             development=self._development,
         )
+        chosen._corrections = self._corrections
+        return chosen
 
     def blending_curve(self, index: int, linear_light: bool | None) -> Curve | None:
         """The transfer curve of a frame, to blend with; None when values are blended as they are.
@@ -650,6 +701,10 @@ def _state_of(path: Path) -> tuple[int, ...] | None:
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _size_of(image: Image) -> int:
+    return image.pixels.nbytes + (0 if image.alpha is None else image.alpha.nbytes)
 
 
 def _without_pixels(image: Image) -> Image:

@@ -108,6 +108,19 @@ class FuseOptions:
         False, "Leave out frames that are damaged or do not belong, and name them, instead of stopping",
         title="Leave out bad frames", flags="--skip-bad",
     )  # fmt: skip
+    cull: bool = _option(
+        False, "Leave out frames that add nothing, because others are sharper wherever focus matters, and name them",
+        title="Leave out frames that add nothing", rare=True, flags="--cull",
+    )  # fmt: skip
+    dark: str | None = _option(
+        None, "A picture taken without light (lens cap on, the same exposure), which is subtracted from every frame",
+        title="Dark frame", metavar="FILE", absent={STUDIO: "frames are shown and painted with there as they are read"},
+    )  # fmt: skip
+    hot_pixels: bool = _option(
+        False, "Fill the hot pixels of the sensor from those around: what stands out in every frame, or in the dark one",
+        title="Fill hot pixels", flags="--hot-pixels",
+        absent={STUDIO: "frames are shown and painted with there as they are read"},
+    )  # fmt: skip
     position: str | None = _option(
         None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
         title="Position", metavar="NAME", absent={STUDIO: SINGLE_PICTURES},

@@ -16,6 +16,7 @@ from allfocus.fusion.methods import fuse
 from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
 from allfocus.progress import StepProgress
+from allfocus.stack.corrections import cull_frames, find_corrections
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import AnyPath, FuseOptions, FuseOutputs, Paths, gather
@@ -78,7 +79,7 @@ def fuse_files(
     """
     notes = RunNotes(progress, notice)
     options, outputs = gather(options, output, changes)
-    keep = _room_to_keep() if options.align or options.skip_bad else 0  # otherwise frames are read only once
+    keep = _room_to_keep() if options.align or options.skip_bad or options.cull else 0  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
     for sentence in plan.reader.notices:
         notes.say(sentence)
@@ -87,6 +88,10 @@ def fuse_files(
 
     reader, method, alignment = plan.reader, plan.method, None
     kept = find_readable(reader, notes) if options.skip_bad else list(range(reader.count))
+    if (corrections := find_corrections(reader, kept, options, notes)) is not None:
+        reader.correct(corrections)
+    if options.cull:
+        kept = cull_frames(reader, kept, notes)
     if options.align:
         alignment, kept = align_frames(reader, kept, notes, skip_bad=options.skip_bad)
     if len(kept) < reader.count:  # slabs are named after the frames in them

@@ -17,6 +17,7 @@ from allfocus.images.camera_colour import Development
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import check_output, is_dng, require_name
+from allfocus.stack.corrections import check_dark
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
@@ -196,6 +197,7 @@ def plan_stack(
         if selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
             raise cannot_share(method)
     plan.check(reader.count)
+    check_dark(options.dark, reader)
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan

@@ -266,3 +266,36 @@ def test_a_file_of_a_pair_that_is_passed_over_is_never_replaced(pairs):
     with pytest.raises(InputError, match="frame") as caught:
         allfocus.fuse_files(pairs, pairs / "dsc0.jpg", method="average", align=False, overwrite=True)
     assert caught.value.code == "is-an-input"
+
+
+def test_hot_pixels_are_filled_on_the_sensor_before_demosaicing_spreads_them(tmp_path):
+    scene = allfocus.render_scene("desk", frames=3, size=(360, 480))
+    for name, shining in (("clean", False), ("hot", True)):
+        (tmp_path / name).mkdir()
+        for number, frame in enumerate(scene.frames):
+            path = write_dng(tmp_path / name / f"{number}.dng", frame, noise=0.001, seed=number)
+            if shining:
+                mosaic = tifffile.imread(path).astype(float)
+                mosaic[20, 30] = mosaic[51, 70] = mosaic[80, 101] = WHITE
+                write_mosaic(path, mosaic)
+    options = {"align": False, "method": "average"}
+    clean = allfocus.fuse_files(tmp_path / "clean", tmp_path / "clean.tif", **options).image
+    spoilt = allfocus.fuse_files(tmp_path / "hot", tmp_path / "spoilt.tif", **options).image
+    mended = allfocus.fuse_files(tmp_path / "hot", tmp_path / "mended.tif", hot_pixels=True, **options)
+    assert "3 hot pixels are filled from around" in mended.notices
+    assert np.abs(mended.image - clean).max() < 0.15 < np.abs(spoilt - clean).max()
+
+
+def test_a_raw_dark_frame_is_developed_as_the_frames_are(tmp_path):
+    glow = np.zeros((64, 64))
+    glow[:, 32:] = 0.1 * (WHITE - BLACK)
+    for name in "ab":
+        write_mosaic(tmp_path / f"{name}.dng", np.full((64, 64), BLACK + 0.2 * (WHITE - BLACK)) + glow)
+    write_mosaic(tmp_path / "dark.dng", BLACK + glow, balance=(1.3, 1.0, 2.0))
+    frames = [tmp_path / "a.dng", tmp_path / "b.dng"]
+    dark = str(tmp_path / "dark.dng")
+    result = allfocus.fuse_files(frames, tmp_path / "x.tif", align=False, method="average", dark=dark)
+    assert np.abs(result.image[:, 40:60] - result.image[:, 4:24].mean(axis=(0, 1))).max() < 0.01
+    write_image(np.zeros((64, 64, 3), np.float32), tmp_path / "dark.png", bit_depth=16)
+    with pytest.raises(InputError, match="one of dark frame and frames is camera RAW"):
+        allfocus.fuse_files(frames, tmp_path / "y.tif", dark=str(tmp_path / "dark.png"))
