@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from allfocus.images.photo_facts import read_photo_facts
 from allfocus.errors import AllfocusError
+from allfocus.images.photo_facts import read_photo_facts
 from allfocus.images.reading import list_frames, read_image
 
 MOST_BYTES = 100_000

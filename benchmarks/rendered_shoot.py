@@ -181,10 +181,17 @@ class Pool:
 
     @classmethod
     def render(cls, count: int, *, size: tuple[int, int] = (240, 320), frames: int = 6) -> "Pool":
+        """So many stacks, of each scene in turn."""
         names = ("desk", "insect", "foliage", "circuit", "slope")
         scenes = [
             allfocus.render_scene(
-                names[number % len(names)], frames=frames, size=size, seed=number, breathing=0.02, shake=1.0, noise=0.004
+                names[number % len(names)],
+                frames=frames,
+                size=size,
+                seed=number,
+                breathing=0.02,
+                shake=1.0,
+                noise=0.004,
             )
             for number in range(count)
         ]
@@ -224,7 +231,13 @@ def shoot(folder: Path, pool: Pool, seed: int) -> Folder:
         extra = chance.choice(("nothing", "composite", "camera", "exposure", "burst", "snapshot"))
         if extra == "composite":
             truth.left_out.add(
-                save(fused, None, wait=1.0, prefix="stacked_", software=chance.choice(("Helicon Focus 8", "allfocus 0.2")))
+                save(
+                    fused,
+                    None,
+                    wait=1.0,
+                    prefix="stacked_",
+                    software=chance.choice(("Helicon Focus 8", "allfocus 0.2")),
+                )
             )
         elif extra == "camera" and bracketing == "none":
             truth.left_out.add(save(fused, Note("none", 1, 100), wait=wait))

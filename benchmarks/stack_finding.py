@@ -35,7 +35,9 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
         pool = Pool.render(20)
-        truths = [shoot(Path(place, f"day{number:03}"), pool, arguments.seed + number) for number in range(arguments.folders)]
+        truths = [
+            shoot(Path(place, f"day{number:03}"), pool, arguments.seed + number) for number in range(arguments.folders)
+        ]
         right, began = 0, time.perf_counter()
         for number, truth in enumerate(truths):
             faults = compare(Path(place, f"day{number:03}"), truth)

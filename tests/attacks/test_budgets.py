@@ -15,8 +15,8 @@ import pytest
 import tifffile
 from PIL import Image as PillowImage
 
-from allfocus.images.photo_facts import read_photo_facts
 from allfocus.errors import AllfocusError, InputError
+from allfocus.images.photo_facts import read_photo_facts
 from allfocus.images.reading import list_frames, read_image
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,6 +6,7 @@ goes back to where it began to focus, and where the scene is another. What is le
 bursts with one focus, and pictures that were fused already.
 """
 
+import datetime
 import functools
 import io
 import math
@@ -159,7 +160,7 @@ def _in_order(shots: Sequence[Shot]) -> list[Shot]:
     by_name = sorted(shots, key=lambda shot: natural_order(shot.path.name))
     if any(shot.facts.time is None for shot in shots):
         return by_name
-    return sorted(by_name, key=lambda shot: shot.facts.time or 0)  # type: ignore[arg-type, return-value]  # all have one
+    return sorted(by_name, key=lambda shot: shot.facts.time or datetime.datetime.min)
 
 
 def _cut_runs(shots: Sequence[Shot], gap: float, left_out: dict[Path, str]) -> list[list[Shot]]:
@@ -204,8 +205,9 @@ def _goes_on(run: Sequence[Shot], shot: Shot, gap: float) -> bool:
     between = _seconds_between(last, shot)
     if between is not None and between > gap + two.seconds:
         return False
-    if None not in (one.exposure, two.exposure) and abs(one.exposure - two.exposure) > LARGEST_EXPOSURE_STEP:  # type: ignore[operator]  # neither is None
-        return False
+    if one.exposure is not None and two.exposure is not None:
+        if abs(one.exposure - two.exposure) > LARGEST_EXPOSURE_STEP:
+            return False
     if one.focal_length and two.focal_length:
         zoom = two.focal_length / one.focal_length
         if not 1 / LARGEST_ZOOM < zoom < LARGEST_ZOOM:
@@ -221,13 +223,12 @@ def _seconds_between(one: Shot, two: Shot) -> float | None:
 
 def _focus_begins_anew(run: Sequence[Shot], shot: Shot) -> bool:
     """Whether the lens went back by half of the way that it has come, or more."""
-    places = [own.facts.focus for own in run]
-    if len(run) < 3 or None in places or shot.facts.focus is None:
+    places = [own.facts.focus for own in (*run, shot) if own.facts.focus is not None]
+    if len(run) < 3 or len(places) <= len(run):
         return False
-    way = [math.log(place) if place > 0 and min(places) > 0 else place for place in places]  # type: ignore[operator, type-var]  # none is None
-    there = math.log(shot.facts.focus) if shot.facts.focus > 0 and min(places) > 0 else shot.facts.focus  # type: ignore[operator, type-var]  # none is None
-    covered = way[-1] - way[0]
-    return (there - way[-1]) * covered < 0 and abs(there - way[-1]) > abs(covered) / 2
+    way = [math.log(place) for place in places] if min(places) > 0 else places  # distances count by their ratios
+    covered, step = way[-2] - way[0], way[-1] - way[-2]
+    return step * covered < 0 and abs(step) > abs(covered) / 2
 
 
 def _same_scene(run: Sequence[Shot], shot: Shot) -> bool:

@@ -81,8 +81,8 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     type=click.Choice(["folder", "file", "time", "number", "auto"]),
     default="folder",
     show_default=True,
-    help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap; auto goes by "
-    "what the camera noted (focus bracketing, exposure, focus, time) and what the pictures show.",
+    help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap; auto goes "
+    "by what the camera noted (focus bracketing, exposure, focus, time) and what the pictures show.",
 )
 @click.option(
     "--gap",
@@ -174,7 +174,11 @@ def batch(
     if dry_run:
         left_out: dict[Path, str] = {}
         stacks = find_stacks(
-            folder, **where, skip=output, pairs=values["pairs"], on_left_out=lambda path, why: left_out.update({path: why})
+            folder,
+            **where,
+            skip=output,
+            pairs=values["pairs"],
+            on_left_out=lambda path, why: left_out.update({path: why}),
         )
         _print_stacks(stacks, left_out, folder, as_json=as_json)
         return

@@ -62,7 +62,11 @@ def encode_dng(samples: Samples, picture: Image, quality: int = 95, compression:
         writer.write(
             _sensor_light(samples, camera), subfiletype=0, extratags=levels, **{**plain, "photometric": LINEAR_RAW}
         )
-        packing = {"compression": "jpeg", "compressionargs": {"level": PREVIEW_QUALITY}, "subsampling": (1, 1)}
+        packing: dict[str, Any] = {
+            "compression": "jpeg",
+            "compressionargs": {"level": PREVIEW_QUALITY},
+            "subsampling": (1, 1),
+        }
         writer.write(preview, subfiletype=1, **plain, **packing)
     if picture.exif:
         add_to_tiff(file, parse_block(picture.exif))
@@ -73,9 +77,7 @@ def _sensor_light(samples: Samples, camera: CameraColour) -> NDArray[np.uint16]:
     """Stored samples (H, W, 3) of 16 bits as the light of the sensor: curve and white balance undone."""
     # From a table: a power for each sample would take longer than writing the file.
     light = (np.arange(65536) / 65535) ** EXPONENT
-    tables = [
-        np.clip(np.rint(light / float(scale) * 65535), 0, 65535).astype(np.uint16) for scale in camera.scale
-    ]
+    tables = [np.clip(np.rint(light / float(scale) * 65535), 0, 65535).astype(np.uint16) for scale in camera.scale]
     found = np.empty(samples.shape, np.uint16)
     for place, table in enumerate(tables):
         found[..., place] = table[samples[..., place]]

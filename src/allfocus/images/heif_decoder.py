@@ -66,6 +66,4 @@ def _require_decoder() -> Any:
             return importlib.import_module(name)
         except ImportError:
             continue
-    raise MissingDependencyError(
-        "a HEIF file needs pillow-heif, which is not installed: pip install 'allfocus[heif]'"
-    )
+    raise MissingDependencyError("a HEIF file needs pillow-heif, which is not installed: pip install 'allfocus[heif]'")

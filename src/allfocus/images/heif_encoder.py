@@ -1,4 +1,4 @@
-"""A picture -> a HEIF file, through pillow-heif, which the extra ``heif`` installs: 8 bits, or 10 where there are more."""
+"""A picture -> a HEIF file, through pillow-heif, which the extra ``heif`` installs: 8 bits, or 10 of more."""
 
 import io
 from typing import Any

@@ -1,7 +1,7 @@
 """Pixels of a sensor that shine in every frame: found by that, or in a dark frame, and filled from around them.
 
-A hot pixel stands out from all pixels of its colour around it, at the same place in every frame. Detail of the scene does
-not: it moves with the camera, or is blurred in some frame of a stack.
+A hot pixel stands out from all pixels of its colour around it, at the same place in every frame. Detail of the scene
+does not: it moves with the camera, or is blurred in some frame of a stack.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How large a picture may be, and how RAW can be developed; apart, because the command line shows it without a decoder."""
+"""How large a picture may be, and how RAW can be developed; apart: the command line shows it without a decoder."""
 
 MAX_PIXELS = 200_000_000
 """The largest picture read without being asked: more than any camera on sale makes in one shot."""

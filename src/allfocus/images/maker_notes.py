@@ -1,18 +1,18 @@
 """What cameras note about a bracketing in their maker notes: whether it is one of focus, which shot, from where.
 
-Each maker has a layout of its own, none of them a standard; ours follow the public tag tables of ExifTool. What is read:
+Each maker has a layout of its own, none of them a standard; we follow the public tag tables of ExifTool. Read are:
 
 | maker | entries | tells |
 |---|---|---|
-| Olympus, OM System | DriveMode, FocusBracketStepSize, StackedImage, FocusStepCount | focus, shot, composite, position |
+| Olympus, OM | DriveMode, FocusBracketStepSize, StackedImage, FocusStepCount | focus, shot, composite, position |
 | Canon | FocusBracketingInfo, FileInfo, ShotInfo | focus, other bracketings, position |
 | Panasonic | BurstMode, SequenceNumber, FocusBracket | focus, other bracketings, shot, position |
-| Nikon | ShootingMode, ManualFocusDistance | other bracketings, position; its focus shift is enciphered with the serial number |
+| Nikon | ShootingMode, ManualFocusDistance | other bracketings, position; its focus shift is enciphered |
 | Fujifilm | AutoBracketing, SequenceNumber | shot of a sequence of any kind |
 | Sony | ReleaseMode, SequenceNumber, Tag9400 | other bracketings, shot of a sequence of any kind |
 
-A note is small and hostile until shown otherwise: a fixed number of entries is looked at, only those that are wanted are
-read, directories lie at most two deep, and what is damaged tells nothing.
+A note is small and hostile until shown otherwise: a fixed number of entries is looked at, only those that are wanted
+are read, directories lie at most two deep, and what is damaged tells nothing.
 """
 
 import struct

@@ -4,7 +4,7 @@ import datetime
 import math
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,7 +66,7 @@ class PhotoFacts:
     """Millimetres."""
     focus: float | None = None
     """Where the lens was focused: metres, or a unit of the maker; larger is not farther for all makers."""
-    bracketing: Bracketing = Bracketing()
+    bracketing: Bracketing = field(default_factory=Bracketing)
     """What the maker's note tells."""
 
 

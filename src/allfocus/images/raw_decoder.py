@@ -15,7 +15,15 @@ from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.camera_colour import EXPONENT, CameraColour, Development, Triple, camera_profile
 from allfocus.images.colour_profile import srgb_profile
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
-from allfocus.images.exif import Entry, FileSlices, find_layout, read_entries, read_fractions, read_numbers, walk_directories
+from allfocus.images.exif import (
+    Entry,
+    FileSlices,
+    find_layout,
+    read_entries,
+    read_fractions,
+    read_numbers,
+    walk_directories,
+)
 from allfocus.images.hot_pixels import fill_hot_pixels
 from allfocus.images.raw_blocks import block_of_raw
 
@@ -33,7 +41,7 @@ SEGMENT_TAGS = tuple(tag for pair in SEGMENT_PAIRS for tag in pair)
 
 MAKER, MODEL, CAMERA_MODEL = 271, 272, 50708
 COLOUR_ENTRIES = frozenset({50721, 50722, 50723, 50724, 50727, 50730, 50778, 50779, 50964, 50965})
-"""Colour matrices, camera calibrations, analog balance, baseline exposure, calibration illuminants, forward matrices."""
+"""Colour and forward matrices, camera calibrations, analog balance, baseline exposure, calibration illuminants."""
 
 FIRST_MATRIX, SECOND_MATRIX = 50721, 50722
 SMALLEST_DETERMINANT = 1e-6
@@ -69,9 +77,7 @@ def read_raw_headers(file: BinaryIO) -> list[Header]:
     return [Header(width, height, channels=1 if grey else 3, bit_depth=16, camera=camera)]
 
 
-def decode_raw(
-    file: BinaryIO, page: int, max_pixels: int, development: Development | None = None
-) -> DecodedPicture:
+def decode_raw(file: BinaryIO, page: int, max_pixels: int, development: Development | None = None) -> DecodedPicture:
     """The developed picture of a RAW file, 16 bits, upright; sRGB, or in the camera's colours."""
     rawpy = require_rawpy()
     how = development or Development()

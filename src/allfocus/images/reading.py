@@ -30,6 +30,7 @@ from allfocus.images.ome_zarr_files import ZarrPlane
 from allfocus.images.raw_decoder import decode_raw
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
+from allfocus.images.video import VideoReader, choose_frames, is_video
 
 __all__ = [
     "MAX_PIXELS",
@@ -73,6 +74,9 @@ class FrameFile:
     zarr: ZarrPlane | None = None
     """Where it lies in an OME-Zarr, which the path is then."""
 
+    of_video: bool = False
+    """Whether it is a frame of a video, which the path is then."""
+
     @property
     def page(self) -> int:
         """The page of a multi-page file, from 0."""
@@ -84,7 +88,8 @@ class FrameFile:
         if self.label is not None and self.called is None:
             return self.label
         name = self.called or self.path.name
-        return name if self.header.pages == 1 else f"{name} page {self.page + 1}"
+        kind = "frame" if self.of_video else "page"
+        return name if self.header.pages == 1 else f"{name} {kind} {self.page + 1}"
 
     @property
     def place(self) -> str:
@@ -248,6 +253,7 @@ class StackReader:
         self._first: tuple[int, Image] | None = None
         self._values: ValueRange | None = None
         self._corrections: FrameCorrections | None = None
+        self._videos: dict[Path, VideoReader] = {}
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -352,6 +358,10 @@ class StackReader:
         if frame.zarr is not None:
             return _decode_zarr(frame, self._max_pixels)
         name = None if frame.called is None else frame.name
+        if frame.of_video:
+            video = self._videos.setdefault(frame.path, VideoReader(frame.path, max_pixels=self._max_pixels))
+            with _called(name):
+                return guarded(frame.path, lambda: video.read(frame.page))
         return read_image(
             frame.path, page=frame.page, max_pixels=self._max_pixels, name=name, development=self._development
         )
@@ -429,6 +439,7 @@ class StackReader:
         """Lets go of the frames that were kept; from now on only the last one read is."""
         self._kept = None
         self._store.clear()
+        self._videos.clear()
         self._room = 0
 
     def result_image(
@@ -487,7 +498,8 @@ def open_stack(
     """The frames of a stack, checked by their headers and ready to be decoded one at a time.
 
     Args:
-        paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.
+        paths: Files, a folder, a pattern, one multi-page TIFF, or a video of a focus sweep, of which the needed frames
+            are taken; see :func:`list_frames` for their order.
         names: How messages call each file, where that is not its own name; errors then name no path.
         max_pixels: Refuse a frame with more pixels than this.
         keep_bytes: How much of what is decoded may be kept, so that it is not decoded twice.
@@ -527,7 +539,7 @@ def open_stack(
         called = None if names is None else names[number]
         try:
             with _called(called):
-                found = [replace(frame, called=called) for frame in _frames_of(path)]
+                found = [replace(frame, called=called) for frame in _frames_to_fuse(path, max_pixels)]
         except InputError as error:
             leave_out(called or path.name, error)
             continue
@@ -544,8 +556,16 @@ def open_stack(
         keep_bytes=keep_bytes,
         files=files,
         development=development,
-        notices=[_tell_pairs(len(passed), pairs)] if passed else [],
+        notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept)],
     )
+
+
+def _tell_videos(frames: Sequence[FrameFile]) -> list[str]:
+    videos = {frame.path: frame.header.pages for frame in frames if frame.of_video}
+    return [
+        f"{path.name}: {sum(frame.path == path for frame in frames)} of {pages} frames are taken, by sharpness"
+        for path, pages in videos.items()
+    ]
 
 
 def _tell_pairs(count: int, pairs: str) -> str:
@@ -615,6 +635,14 @@ def read_stack(
         if progress:
             progress(len(images), reader.count)
     return ImageStack(images)
+
+
+def _frames_to_fuse(path: Path, max_pixels: int) -> list[FrameFile]:
+    """The frames in a file; of a video those that are needed."""
+    if not is_video(path):
+        return _frames_of(path)
+    headers = guarded(path, lambda: choose_frames(path, max_pixels=max_pixels))
+    return [FrameFile(path, header, of_video=True) for header in headers]
 
 
 def _frames_of(path: Path) -> list[FrameFile]:

@@ -27,6 +27,7 @@ FUSE, BATCH, STUDIO = "fuse", "batch", "studio"
 
 CHOSEN_ON_SAVING = "chosen when a result is saved"
 NOT_MEASURED_IN = "maps are looked at there, not measured in"
+SHOWN_AS_READ = "frames are shown and painted with there as they are read"
 SERVERS_OWN = "a setting of the server, not of its clients"
 
 SINGLE_PICTURES = "files are taken apart into single pictures when they are uploaded"
@@ -114,12 +115,12 @@ class FuseOptions:
     )  # fmt: skip
     dark: str | None = _option(
         None, "A picture taken without light (lens cap on, the same exposure), which is subtracted from every frame",
-        title="Dark frame", metavar="FILE", absent={STUDIO: "frames are shown and painted with there as they are read"},
+        title="Dark frame", metavar="FILE", absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
     hot_pixels: bool = _option(
-        False, "Fill the hot pixels of the sensor from those around: what stands out in every frame, or in the dark one",
+        False, "Fill the hot pixels of the sensor from around them: what stands out in every frame, or in the dark one",
         title="Fill hot pixels", flags="--hot-pixels",
-        absent={STUDIO: "frames are shown and painted with there as they are read"},
+        absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
     position: str | None = _option(
         None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
@@ -145,7 +146,7 @@ class FuseOptions:
     )  # fmt: skip
     demosaic: str = _option(
         "ahd", "How camera RAW frames get the colours that each pixel of the sensor did not see",
-        title="Demosaicing", choices=DEMOSAICS, absent={STUDIO: "frames are shown and painted with there as they are read"},
+        title="Demosaicing", choices=DEMOSAICS, absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
     linear_light: bool | None = _option(
         None, "Blend in linear light; by default when the frames tell their transfer curve",

@@ -79,7 +79,9 @@ def fuse_files(
     """
     notes = RunNotes(progress, notice)
     options, outputs = gather(options, output, changes)
-    keep = _room_to_keep() if options.align or options.skip_bad or options.cull else 0  # otherwise frames are read only once
+    keep = (
+        _room_to_keep() if options.align or options.skip_bad or options.cull else 0
+    )  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
     for sentence in plan.reader.notices:
         notes.say(sentence)

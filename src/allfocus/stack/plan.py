@@ -13,8 +13,8 @@ from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
 from allfocus.fusion.methods import Method, require_method
-from allfocus.images.camera_colour import Development
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
+from allfocus.images.camera_colour import Development
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.corrections import check_dark

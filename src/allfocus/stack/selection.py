@@ -184,7 +184,9 @@ def refuse_single_wishes(selection: Selection, outputs: FuseOutputs, options: Fu
     several = "several times or positions" if series else "several channels"
     if wish := next((name for name in ("cull", "dark", "hot_pixels") if getattr(options, name)), ""):
         raise InputError(
-            f"{wish.replace('_', ' ')} is for single stacks, not for {several}", hint=f"{{{wish}=default}}", code="bad-option"
+            f"{wish.replace('_', ' ')} is for single stacks, not for {several}",
+            hint=f"{{{wish}=default}}",
+            code="bad-option",
         )
     if options.slabs is not None:
         raise InputError(f"slabs are not made of {several}", hint="{slabs=default}", code="bad-option")

@@ -160,5 +160,5 @@ def test_a_batch_of_single_pictures_says_that_there_is_no_stack(tmp_path, pool):
     from allfocus.batch.running import fuse_stacks
 
     take(tmp_path / "shots", [pool.stacks[0][0][0]], [Note("none")])
-    with pytest.raises(InputError, match="none of its 1 pictures belongs to a stack; the first: IMG_0001.JPG"):
+    with pytest.raises(InputError, match=r"none of its 1 pictures belongs to a stack; the first: IMG_0001\.JPG"):
         fuse_stacks(tmp_path / "shots", tmp_path / "out", by="auto")

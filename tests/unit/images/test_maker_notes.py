@@ -1,7 +1,9 @@
 """Maker notes of each brand, laid out as public tag tables describe them; ExifTool reads the same where it is there."""
 
+import contextlib
 import datetime
 import importlib.util
+import io
 import json
 import shutil
 import struct
@@ -73,7 +75,9 @@ def test_time_exposure_and_camera_are_read(maker):
 def test_exiftool_reads_the_same_notes(maker, tmp_path):
     if (exiftool := shutil.which("exiftool")) is None:
         pytest.skip("exiftool is not installed (Debian: apt-get install libimage-exiftool-perl)")
-    shoot.write_jpeg(tmp_path / "a.jpg", np.zeros((16, 16, 3), np.float32), shoot.make_exif(maker, NOON, Note("focus", 7)))
+    shoot.write_jpeg(
+        tmp_path / "a.jpg", np.zeros((16, 16, 3), np.float32), shoot.make_exif(maker, NOON, Note("focus", 7))
+    )
     out = subprocess.run([exiftool, "-j", "-n", tmp_path / "a.jpg"], capture_output=True, check=True).stdout
     tags = json.loads(out)[0]
     olympus = {"DriveMode": "5 7 64 0 4", "FocusBracketStepSize": 5, "FocusStepCount": 100, "StackedImage": "0 0"}
@@ -123,7 +127,9 @@ def test_canon_raw_of_today_keeps_its_exif_in_boxes(tmp_path):
     note = b"II*\x00" + struct.pack("<I", 8) + shoot.canon_note(Note("focus", 3, 50), 8)
     parts = box(b"CMT1", camera) + box(b"CMT2", shot) + box(b"CMT3", note)
     own = box(b"uuid", bytes.fromhex("85c0b687820f11e08111f4ce462b6a48") + parts)
-    (tmp_path / "a.cr3").write_bytes(box(b"ftyp", b"crx \x00\x00\x00\x01") + box(b"moov", own) + box(b"mdat", bytes(64)))
+    (tmp_path / "a.cr3").write_bytes(
+        box(b"ftyp", b"crx \x00\x00\x00\x01") + box(b"moov", own) + box(b"mdat", bytes(64))
+    )
     facts = read_photo_facts(tmp_path / "a.cr3")
     assert (facts.time, facts.camera) == (NOON, "Canon Canon EOS R5")
     assert facts.bracketing == Bracketing(FOCUS, 3, 50.5)
@@ -135,10 +141,8 @@ def test_damaged_notes_tell_something_or_nothing_and_never_fail_otherwise(maker,
     block = bytearray(shoot.make_exif(maker, NOON, Note("focus", 7)))
     for place in chance.integers(8, len(block), changes):
         block[place] = chance.integers(0, 256)
-    try:
+    with contextlib.suppress(AllfocusError):  # a block that claims more than it holds is refused
         facts_of(bytes(block[: chance.integers(8, len(block) + 1)]))
-    except AllfocusError:
-        pass  # a block that claims more than it holds is refused
 
 
 @pytest.mark.parametrize("maker", ["Canon", "SONY"])
@@ -158,8 +162,6 @@ def test_a_hostile_note_is_read_within_its_budget(maker, monkeypatch):
             data = original(self, part)
             read.append(len(data))
             return data
-
-    import io
 
     start = block.index(note)
     found = maker_notes.read_bracketing(Watched(io.BytesIO(block)), start, maker_notes.Layout("<"), maker=maker)

@@ -20,7 +20,9 @@ rawpy = pytest.importorskip("rawpy", reason="rawpy is not installed (pip install
 MATRIX = np.array([[0.6988, -0.1384, -0.0714], [-0.5631, 1.3410, 0.2447], [-0.1485, 0.2204, 0.7318]])
 """From CIE XYZ to the colours of a camera that there might be."""
 BALANCE = (2.0, 1.0, 1.5)
-SRGB = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+SRGB = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
 BLACK, WHITE = 512, 16383
 
 
