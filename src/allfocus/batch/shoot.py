@@ -205,9 +205,9 @@ def _goes_on(run: Sequence[Shot], shot: Shot, gap: float) -> bool:
     between = _seconds_between(last, shot)
     if between is not None and between > gap + two.seconds:
         return False
-    if one.exposure is not None and two.exposure is not None:
-        if abs(one.exposure - two.exposure) > LARGEST_EXPOSURE_STEP:
-            return False
+    exposures = [facts.exposure for facts in (one, two) if facts.exposure is not None]
+    if max(exposures, default=0.0) - min(exposures, default=0.0) > LARGEST_EXPOSURE_STEP:
+        return False
     if one.focal_length and two.focal_length:
         zoom = two.focal_length / one.focal_length
         if not 1 / LARGEST_ZOOM < zoom < LARGEST_ZOOM:

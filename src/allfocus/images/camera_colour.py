@@ -1,9 +1,9 @@
 """The colours of a camera: how RAW files are developed, and what a DNG must say so that its light is understood.
 
 A RAW file is developed in one of two ways. *To sRGB*, to be looked at and written as any picture. Or *in the camera's
-own colours*, for a DNG that is graded later: balanced, so that methods see neutral pictures, scaled so that no highlight is
-cut, and stored to the power of 1 / :data:`EXPONENT`. All three are undone when the DNG is written, and what is left is
-the light that each pixel of the sensor would have seen.
+own colours*, for a DNG that is graded later: balanced, so that methods see neutral pictures, scaled so that no
+highlight is cut, and stored to the power of 1 / :data:`EXPONENT`. All three are undone when the DNG is written, and
+what is left is the light that each pixel of the sensor would have seen.
 """
 
 from dataclasses import dataclass, field

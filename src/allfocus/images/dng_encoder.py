@@ -7,7 +7,7 @@ three samples for each pixel, nothing left to demosaic) and a preview in JPEG.
 import io
 import struct
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def encode_dng(samples: Samples, picture: Image, quality: int = 95, compression:
     if samples.nbytes > LARGEST_CLASSIC_TIFF:
         raise OutputError("DNG ends at 4 GiB; choose .tif", code="unwritable-format")
     preview = _develop(_shrink(samples, PREVIEW_SIDE), camera)
-    order = ">" if (picture.exif or b"").startswith(b"MM") else "<"
+    order: Literal[">", "<"] = ">" if (picture.exif or b"").startswith(b"MM") else "<"
     file = io.BytesIO()
     plain: dict[str, Any] = {"photometric": "rgb", "metadata": None, "software": False, "maxworkers": 1}
     with tifffile.TiffWriter(file, byteorder=order) as writer:

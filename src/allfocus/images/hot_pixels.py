@@ -32,7 +32,7 @@ def measure_excess(plane: Plane) -> Plane:
         >>> float(measure_excess(plane)[4, 4]), float(measure_excess(plane)[2, 4])
         (1.0, -1.0)
     """
-    return plane - np.maximum.reduce(_shifted(plane, REACH))
+    return np.asarray(plane - np.maximum.reduce(_shifted(plane, REACH)), np.float32)
 
 
 class HotPixelFinder:
@@ -77,7 +77,7 @@ def fill_hot_pixels(plane: NDArray[np.float32], hot: NDArray[np.bool_], *, reach
 
 def spread(hot: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The pixels that demosaicing has given a part of the light of hot ones: those, and the eight next to each."""
-    return np.logical_or.reduce([hot, *_shifted(hot, 1)])
+    return np.asarray(np.logical_or.reduce([hot, *_shifted(hot, 1)]), np.bool_)
 
 
 def _shifted(plane: NDArray[np.generic], reach: int) -> Sequence[NDArray[np.generic]]:

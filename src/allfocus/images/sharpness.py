@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 LONGEST_SIDE = 1024
 """Pixels along the longer side at which sharpness is measured: what is blurred by less than that shows nowhere else."""
 ROWS, COLUMNS = 18, 24
+GREY_WEIGHTS = np.array([0.299, 0.587, 0.114], np.float32)
 LEAST_SHARE = 0.02
 """Of the sharpest part: below it a part has nothing in it that could be sharp."""
 
@@ -74,7 +75,7 @@ def needed_frames(maps: Sequence[NDArray[np.float32]], *, tolerance: float) -> l
 
 def grey_of(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """(H, W): a picture (H, W, 3) or (H, W) in grey."""
-    return pixels if pixels.ndim == 2 else np.asarray(pixels @ np.float32([0.299, 0.587, 0.114]), np.float32)
+    return pixels if pixels.ndim == 2 else np.asarray(pixels @ GREY_WEIGHTS, np.float32)
 
 
 def _shrink(grey: NDArray[np.float32], side: int) -> NDArray[np.float32]:

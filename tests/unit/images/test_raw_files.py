@@ -1,5 +1,6 @@
 """Camera RAW in, linear DNG out: files as a sensor with a Bayer filter would see our rendered scenes."""
 
+import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,70 +18,13 @@ from allfocus.images.writing import write_image
 
 rawpy = pytest.importorskip("rawpy", reason="rawpy is not installed (pip install 'allfocus[raw]')")
 
-MATRIX = np.array([[0.6988, -0.1384, -0.0714], [-0.5631, 1.3410, 0.2447], [-0.1485, 0.2204, 0.7318]])
-"""From CIE XYZ to the colours of a camera that there might be."""
-BALANCE = (2.0, 1.0, 1.5)
-SRGB = np.array(
-    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
-)
-BLACK, WHITE = 512, 16383
-
-
-def to_light(pixels: np.ndarray) -> np.ndarray:
-    return np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4)
-
-
-def camera_light(pixels: np.ndarray) -> np.ndarray:
-    """What the camera sees of a picture in sRGB, (H, W, 3), white at 1 / BALANCE."""
-    camera = MATRIX @ SRGB
-    balanced = to_light(np.asarray(pixels, np.float64)) @ (camera / camera.sum(axis=1, keepdims=True)).T
-    return np.clip(balanced / np.array(BALANCE), 0, 1)
-
-
-def write_dng(path: Path, pixels: np.ndarray, *, noise: float = 0.0, seed: int = 0, **about) -> Path:
-    """A DNG of 14 bits; ``noise`` is the standard deviation of the light, 1 at full exposure."""
-    light = camera_light(pixels)
-    rows, columns = np.indices(light.shape[:2])
-    mosaic = np.take_along_axis(light, (rows % 2 + columns % 2)[..., None], axis=2)[..., 0]
-    mosaic = mosaic + np.random.default_rng(seed).normal(0, 1, mosaic.shape) * noise
-    return write_mosaic(path, mosaic * (WHITE - BLACK) + BLACK, **about)
-
-
-def write_mosaic(path: Path, mosaic: np.ndarray, *, orientation: int = 1, balance=BALANCE, extra=()) -> Path:
-    matrix = [part for value in MATRIX.flat for part in (round(value * 10000), 10000)]
-    neutral = [part for value in balance for part in (round(10000 / value), 10000)]
-    tags = [
-        (271, "s", 0, "Hopeful", True),
-        (272, "s", 0, "Hopeful One", True),
-        (274, "H", 1, orientation, True),
-        (33421, "H", 2, (2, 2), True),
-        (33422, "B", 4, bytes([0, 1, 1, 2]), True),
-        (50706, "B", 4, bytes([1, 4, 0, 0]), True),
-        (50708, "s", 0, "Hopeful One", True),
-        (50714, "H", 1, BLACK, True),
-        (50717, "I", 1, WHITE, True),
-        (50721, "2i", 9, matrix, True),
-        (50728, "2I", 3, neutral, True),
-        (50730, "2i", 1, (1, 2), True),
-        (50778, "H", 1, 21, True),
-        *extra,
-    ]
-    samples = np.clip(np.rint(mosaic), 0, WHITE).astype(np.uint16)
-    tifffile.imwrite(path, samples, photometric=32803, extratags=tags, metadata=None, software=False)
-    return Path(path)
-
-
-def develop(path: Path) -> np.ndarray:
-    """As any program that is built on LibRaw would: 16 bits, sRGB, the camera's white balance."""
-    with rawpy.imread(str(path)) as raw:
-        samples = raw.postprocess(
-            output_bps=16, use_camera_wb=True, no_auto_bright=True, gamma=(2.4, 12.92), adjust_maximum_thr=0
-        )
-    return samples / 65535
-
-
-def decibels(one: np.ndarray, two: np.ndarray) -> float:
-    return float(-10 * np.log10(np.mean(np.square(np.subtract(one, two, dtype=np.float64)))))
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+_spec = importlib.util.spec_from_file_location("rendered_sensor", BENCHMARKS / "rendered_sensor.py")
+sensor = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sensor)
+BALANCE, BLACK, MATRIX, WHITE = sensor.BALANCE, sensor.BLACK, sensor.MATRIX, sensor.WHITE
+camera_light, decibels, develop, to_light = sensor.camera_light, sensor.decibels, sensor.develop, sensor.to_light
+write_dng, write_mosaic = sensor.write_dng, sensor.write_mosaic
 
 
 @pytest.fixture(scope="module")

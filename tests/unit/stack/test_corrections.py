@@ -154,3 +154,20 @@ def test_frames_that_are_blank_or_alike_are_not_culled(tmp_path):
     for number, frame in enumerate((np.zeros((96, 128, 3)), np.random.default_rng(0).random((96, 128, 3)))):
         result = fuse(save(tmp_path / str(number), [frame] * 3), tmp_path, cull=True, overwrite=True)
         assert not result.left_out
+
+
+def test_a_finished_composite_among_the_frames_is_told_and_left_out_on_request(tmp_path, scene):
+    paths = save(tmp_path / "all", scene.frames)
+    fuse(paths, tmp_path)
+    paths.append((tmp_path / "out.png").rename(tmp_path / "all" / "3.png"))
+    told = fuse(paths, tmp_path)
+    assert any("3.png: was itself fused by allfocus" in sentence for sentence in told.notices)
+    result = fuse(paths, tmp_path, overwrite=True, skip_bad=True)
+    assert result.left_out == {"3.png": "is a finished composite (allfocus)"}
+
+
+def test_slabs_are_composites_all_and_are_fused(tmp_path, scene):
+    for name in "ab":
+        fuse(save(tmp_path / name, scene.frames), tmp_path)
+        (tmp_path / "out.png").rename(tmp_path / f"slab_{name}.png")
+    assert not fuse([tmp_path / "slab_a.png", tmp_path / "slab_b.png"], tmp_path, skip_bad=True).left_out
