@@ -4,16 +4,18 @@ import datetime
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from allfocus.batch.shoot import likeness
+from allfocus.batch.shoot import Shot, group_shots, likeness
 from allfocus.batch.stacks import find_stacks
 from allfocus.cli.main import allfocus as command
 from allfocus.errors import InputError
+from allfocus.images.photo_facts import PhotoFacts
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
@@ -162,3 +164,17 @@ def test_a_batch_of_single_pictures_says_that_there_is_no_stack(tmp_path, pool):
     take(tmp_path / "shots", [pool.stacks[0][0][0]], [Note("none")])
     with pytest.raises(InputError, match=r"none of its 1 pictures belongs to a stack; the first: IMG_0001\.JPG"):
         fuse_stacks(tmp_path / "shots", tmp_path / "out", by="auto")
+
+
+def test_a_lens_that_goes_back_to_where_it_began_begins_a_new_stack():
+    """The same view each time, no time and no count of the camera: only the focus distance tells."""
+    view = np.random.default_rng(0).random((72, 96), np.float32)
+
+    def shot(number, metres):
+        sharpness = np.ones((18, 24), np.float32)
+        sharpness[:, number * 4 : number * 4 + 4] = 9
+        return Shot(Path(f"{number}_{metres}.jpg"), PhotoFacts(focus=metres), (72, 96), view, sharpness)
+
+    shots = [shot(number, metres) for number, metres in enumerate((1.0, 1.2, 1.5, 2.0))]
+    again = [replace(own, path=Path("z" + own.path.name)) for own in shots]
+    assert group_shots([*shots, *again], gap=10).stacks == [[own.path for own in run] for run in (shots, again)]

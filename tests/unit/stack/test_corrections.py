@@ -171,3 +171,12 @@ def test_slabs_are_composites_all_and_are_fused(tmp_path, scene):
         fuse(save(tmp_path / name, scene.frames), tmp_path)
         (tmp_path / "out.png").rename(tmp_path / f"slab_{name}.png")
     assert not fuse([tmp_path / "slab_a.png", tmp_path / "slab_b.png"], tmp_path, skip_bad=True).left_out
+
+
+def test_detail_that_is_blurred_in_some_frame_is_no_hot_pixel():
+    finder = HotPixelFinder()
+    for brightness in (0.9, 0.5, 0.35):
+        plane = np.full((32, 32), 0.2, np.float32)
+        plane[10, 10], plane[20, 20] = 0.9, brightness
+        finder.add(plane)
+    assert np.argwhere(finder.find()).tolist() == [[10, 10]]
