@@ -41,7 +41,7 @@ def fuse(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Fuse FRAMES (files, a folder, one multi-page TIFF, or an OME-Zarr) into one picture that is sharp everywhere.
+    """Fuse FRAMES (files, a folder, one multi-page TIFF, an OME-Zarr, or a video of a sweep) into one sharp picture.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder. What a file of a microscope holds, `allfocus info` shows.

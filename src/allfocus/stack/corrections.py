@@ -52,6 +52,12 @@ def find_corrections(
         return None
     dark = None
     if options.dark is not None:
+        if not reader.value_range.is_unit:
+            raise InputError(
+                "frames in units of their own have no dark frame; subtract it first",
+                hint="{dark=default}",
+                code="bad-option",
+            )
         (place,) = list_frames([options.dark])
         dark = reader.decode(place)
     files = () if options.dark is None else (Path(options.dark),)

@@ -52,8 +52,9 @@ def fuse_files(
     step between planes and the channels is written into OME-TIFF, OME-Zarr, and TIFF as ImageJ has it.
 
     Args:
-        paths: The frames: files, a folder, a pattern, one multi-page TIFF, or an OME-Zarr. The alpha of a frame is its
-            mask: where it is below one half the frame has no pixel. Where no frame has one, the output is transparent.
+        paths: The frames: files, a folder, a pattern, one multi-page TIFF, an OME-Zarr, or a video of a focus sweep, of
+            which the needed frames are taken. The alpha of a frame is its mask: where it is below one half the frame
+            has no pixel. Where no frame has one, the output is transparent.
         output: The file to write; its ending gives the format. Or all files to write: :class:`FuseOutputs`.
         options: How to fuse: :class:`FuseOptions`.
         names: How messages and the report call each file, instead of by its own name; no folder is shown then.

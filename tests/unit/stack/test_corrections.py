@@ -180,3 +180,13 @@ def test_detail_that_is_blurred_in_some_frame_is_no_hot_pixel():
         plane[10, 10], plane[20, 20] = 0.9, brightness
         finder.add(plane)
     assert np.argwhere(finder.find()).tolist() == [[10, 10]]
+
+
+def test_frames_in_units_of_their_own_have_no_dark_frame(tmp_path):
+    paths = [
+        write_image(Image(np.full((64, 64), value, np.float32), bit_depth=32), tmp_path / f"{value}.tif")
+        for value in (5.0, 3000.0)
+    ]
+    dark = write_image(Image(np.full((64, 64), 1.0, np.float32), bit_depth=32), tmp_path / "dark.tif")
+    with pytest.raises(InputError, match="have no dark frame"):
+        allfocus.fuse_files(paths, tmp_path / "out.tif", align=False, method="average", dark=str(dark))
