@@ -21,21 +21,21 @@ BLACK, WHITE = 512, 16383
 
 
 def to_light(pixels: NDArray[Any]) -> NDArray[Any]:
-    return np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4)
+    return np.asarray(np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4), np.float64)
 
 
 def camera_light(pixels: NDArray[Any]) -> NDArray[Any]:
     """What the camera sees of a picture in sRGB, (H, W, 3), white at 1 / BALANCE."""
     camera = MATRIX @ SRGB
     balanced = to_light(np.asarray(pixels, np.float64)) @ (camera / camera.sum(axis=1, keepdims=True)).T
-    return np.clip(balanced / np.array(BALANCE), 0, 1)
+    return np.asarray(np.clip(balanced / np.array(BALANCE), 0, 1), np.float64)
 
 
 def write_dng(path: Path, pixels: NDArray[Any], *, noise: float = 0.0, seed: int = 0, **about: Any) -> Path:
     """A DNG of 14 bits; ``noise`` is the standard deviation of the light, 1 at full exposure."""
     light = camera_light(pixels)
-    rows, columns = np.indices(light.shape[:2])
-    mosaic = np.take_along_axis(light, (rows % 2 + columns % 2)[..., None], axis=2)[..., 0]
+    colours = np.add.outer(np.arange(light.shape[0]) % 2, np.arange(light.shape[1]) % 2)
+    mosaic = np.take_along_axis(light, colours[..., None], axis=2)[..., 0]
     mosaic = mosaic + np.random.default_rng(seed).normal(0, 1, mosaic.shape) * noise
     return write_mosaic(path, mosaic * (WHITE - BLACK) + BLACK, **about)
 

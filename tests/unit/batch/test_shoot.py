@@ -178,3 +178,24 @@ def test_a_lens_that_goes_back_to_where_it_began_begins_a_new_stack():
     shots = [shot(number, metres) for number, metres in enumerate((1.0, 1.2, 1.5, 2.0))]
     again = [replace(own, path=Path("z" + own.path.name)) for own in shots]
     assert group_shots([*shots, *again], gap=10).stacks == [[own.path for own in run] for run in (shots, again)]
+
+
+def test_a_batch_fuses_what_was_found_and_tells_what_was_left_out(tmp_path, pool):
+    pytest.importorskip("distributed")
+    from allfocus.batch.running import fuse_stacks
+    from allfocus.stack.options import FuseOptions
+
+    take(tmp_path / "shots", pool.stacks[0][0], [Note("focus", shot) for shot in range(1, 7)])
+    take(tmp_path / "shots", [pool.stacks[1][0][0]], [Note("none")], start=60, first=7)
+    told = []
+    result = fuse_stacks(
+        tmp_path / "shots",
+        tmp_path / "out",
+        by="auto",
+        options=FuseOptions(method="average", align=False),
+        workers=1,
+        notice=told.append,
+    )
+    assert [row.output for row in result.fused] == ["IMG_0001.jpg"]
+    assert told == ["left out IMG_0007.JPG: stands alone"]
+    assert {path.name: why for path, why in result.left_out.items()} == {"IMG_0007.JPG": "stands alone"}
