@@ -66,6 +66,8 @@ def write_mosaic(
         (50778, "H", 1, 21, True),
         *extra,
     ]
+    replaced = {tag[0] for tag in extra}
+    tags = [tag for place, tag in enumerate(tags) if tag[0] not in replaced or place >= len(tags) - len(extra)]
     samples = np.clip(np.rint(mosaic), 0, WHITE).astype(np.uint16)
     tifffile.imwrite(path, samples, photometric=32803, extratags=tags, metadata=None, software=False)
     return Path(path)

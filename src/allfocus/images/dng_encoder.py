@@ -44,10 +44,7 @@ def encode_dng(samples: Samples, picture: Image, quality: int = 95, compression:
     camera = picture.camera
     if camera is None or samples.ndim != 3:
         raise OutputError("DNG holds colours of a camera alone; choose .tif", code="unwritable-format")
-    if not camera.matrix:
-        raise OutputError(
-            f"the colours of the {camera.model} are not known to LibRaw; choose .tif", code="unwritable-format"
-        )
+    require_known_colours(camera)
     if samples.nbytes > LARGEST_CLASSIC_TIFF:
         raise OutputError("DNG ends at 4 GiB; choose .tif", code="unwritable-format")
     preview = _develop(_shrink(samples, PREVIEW_SIDE), camera)
@@ -71,6 +68,24 @@ def encode_dng(samples: Samples, picture: Image, quality: int = 95, compression:
     if picture.exif:
         add_to_tiff(file, parse_block(picture.exif))
     return file.getbuffer()
+
+
+def require_known_colours(camera: CameraColour, *, channels: int = 3) -> None:
+    """Raise OutputError when a camera's pictures cannot be written as DNG: a grey sensor, or colours nobody knows.
+
+    Args:
+        camera: Of the frames.
+        channels: Of the frames, 1 for grey.
+    """
+    if channels != 3:
+        raise OutputError(
+            f"the sensor of the {camera.model} sees grey, and a DNG is written in three colours; choose .tif",
+            code="unwritable-format",
+        )
+    if not camera.matrix:
+        raise OutputError(
+            f"the colours of the {camera.model} are not known to LibRaw; choose .tif", code="unwritable-format"
+        )
 
 
 def _sensor_light(samples: Samples, camera: CameraColour) -> NDArray[np.uint16]:

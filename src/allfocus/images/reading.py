@@ -606,7 +606,7 @@ def read_stack(
     max_pixels: int = MAX_PIXELS,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImageStack:
-    """The frames of a stack, all of one size, all in memory.
+    """The frames of a stack, all of one size, all in memory; of a RAW and a JPEG file of one shot the RAW file.
 
     Args:
         paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.

@@ -15,6 +15,7 @@ from allfocus.fusion.channels import cannot_share
 from allfocus.fusion.methods import Method, require_method
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.camera_colour import Development
+from allfocus.images.dng_encoder import require_known_colours
 from allfocus.images.reading import StackReader, open_stack
 from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.corrections import check_dark
@@ -124,6 +125,10 @@ class StackPlan:
         options, overwrite = self.options, self.outputs.overwrite
         quality, compression = options.quality, options.compression
         check_format(self.picture, self.selection, options.bit_depth)
+        if is_dng(self.picture):
+            for frame in self.reader.frames:
+                if frame.header.camera is not None:
+                    require_known_colours(frame.header.camera, channels=frame.header.channels)
         for path in (self.picture, *(slab.path for slab in self.slabs(count))):
             if is_zarr_name(path):
                 check_zarr_output(path, overwrite=overwrite)

@@ -152,14 +152,21 @@ def test_demosaicing_can_be_chosen(burst, tmp_path):
     assert decibels(found["ahd"], scene) > decibels(found["linear"], scene)
 
 
-def test_grey_sensors_give_grey_pictures(tmp_path):
+@pytest.fixture
+def grey_files(tmp_path):
+    """Two files of a sensor without a colour filter."""
     samples = np.tile(np.linspace(1000, 60000, 64, dtype=np.uint16), (48, 1))
     tags = [(271, "s", 0, "M", True), (272, "s", 0, "Mono", True), (50706, "B", 4, bytes([1, 4, 0, 0]), True)]
-    for name in "ab":
-        tifffile.imwrite(tmp_path / f"{name}.dng", samples, photometric="minisblack", extratags=tags, metadata=None)
-        with tifffile.TiffFile(tmp_path / f"{name}.dng", mode="r+b") as file:
+    paths = [tmp_path / f"{name}.dng" for name in "ab"]
+    for path in paths:
+        tifffile.imwrite(path, samples, photometric="minisblack", extratags=tags, metadata=None)
+        with tifffile.TiffFile(path, mode="r+b") as file:
             file.pages[0].tags[262].overwrite(34892)
-    stack = open_stack(tmp_path)
+    return paths
+
+
+def test_grey_sensors_give_grey_pictures(grey_files):
+    stack = open_stack(grey_files)
     assert (stack.channels, stack.read(0).pixels.shape) == (1, (48, 64))
 
 
@@ -179,14 +186,19 @@ def test_maps_are_never_written_as_dng(burst, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_matrix_is_no_matrix(tmp_path):
-    write_mosaic(tmp_path / "a.dng", np.full((32, 32), 3000.0), extra=[(50721, "2i", 9, (0, 1) * 9, True)])
-    image = read_image(tmp_path / "a.dng", development=Development(in_camera_colours=True))
-    if image.camera.matrix:
-        assert abs(np.linalg.det(np.reshape(image.camera.matrix, (3, 3)))) > 1e-6
-    else:
-        with pytest.raises(OutputError, match="not known to LibRaw"):
-            write_image(image, tmp_path / "b.dng")
+def test_cameras_whose_colours_nobody_knows_are_refused_before_the_work(tmp_path):
+    for name in "ab":
+        senseless = [(50721, "2i", 9, (0, 1) * 9, True)]
+        write_mosaic(tmp_path / f"{name}.dng", np.full((64, 64), 3000.0), extra=senseless)
+    told = []
+    with pytest.raises(OutputError, match="colours of the Hopeful One are not known to LibRaw"):
+        allfocus.fuse_files(tmp_path, tmp_path / "x.dng", progress=lambda *steps: told.append(steps))
+    assert not told
+
+
+def test_grey_sensors_are_refused_for_dng_before_the_work(tmp_path, grey_files):
+    with pytest.raises(OutputError, match="sees grey"):
+        allfocus.fuse_files(grey_files, tmp_path / "x.dng")
 
 
 @pytest.fixture
