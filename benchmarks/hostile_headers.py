@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import AllfocusError
+from allfocus.images.photo_facts import read_photo_facts
 from allfocus.images.reading import list_frames, read_image
 
 MOST_BYTES = 100_000
@@ -145,7 +145,7 @@ def attempt(data: bytes, answers: "multiprocessing.SimpleQueue[tuple[str, float,
         file.write(data)
         file.flush()
         path = Path(file.name)
-        for look in (lambda: list_frames([path]), lambda: read_image(path), lambda: read_capture_time(path)):
+        for look in (lambda: list_frames([path]), lambda: read_image(path), lambda: read_photo_facts(path)):
             try:
                 look()
             except AllfocusError:

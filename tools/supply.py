@@ -4,7 +4,7 @@
     python tools/supply.py licences       writes docs/dependencies.md
     python tools/supply.py sbom WHEEL     writes WHEEL's bill of materials (CycloneDX 1.5) beside it, as .cdx.json
 
-All three describe the environment whose Python runs this, which must hold `.[train,web,batch,docs,dev]`.
+All three describe the environment whose Python runs this, which must hold `.[train,raw,heif,web,batch,docs,dev]`.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("train", "rivals", "web", "batch", "docs", "dev")
-"""What `make test` installs; `raw` is not among them."""
+EXTRAS = ("train", "rivals", "raw", "heif", "web", "batch", "docs", "dev")
+"""What `make test` installs."""
 NOT_PINNED = {"pip", "setuptools"}
 """Every environment brings its own."""
 
@@ -149,7 +149,7 @@ The packages that allfocus was tested with, those they need in turn included, at
 [constraints.txt](../constraints.txt) pins. *Needed by* says `core` for what is always installed, otherwise the extras
 that bring it; `dev` is for working on allfocus only. The licence is what the package itself declares; a wheel may hold
 libraries with licences of their own, which it lists in its `dist-info` folder. Not in the table: `setuptools`, which
-torch needs in any version from 77 on, the extra `raw` (rawpy), and what other systems need besides, such as CUDA for
+torch needs in any version from 77 on, and what other systems need besides, such as CUDA for
 torch.
 
 Made by `python tools/supply.py licences`.

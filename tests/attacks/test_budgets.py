@@ -15,8 +15,8 @@ import pytest
 import tifffile
 from PIL import Image as PillowImage
 
-from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import AllfocusError, InputError
+from allfocus.images.photo_facts import read_photo_facts
 from allfocus.images.reading import list_frames, read_image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +82,7 @@ def test_entries_that_share_bytes_fill_no_memory(tmp_path, wrap, kind):
     path.write_bytes(wrap(BLOCKS[kind]()))
     tracemalloc.start()
     began = time.monotonic()
-    for action in (list_frames, read_image, read_capture_time):
+    for action in (list_frames, read_image, read_photo_facts):
         with pytest.raises(InputError):
             action(path) if action is not list_frames else action([path])
     peak = tracemalloc.get_traced_memory()[1]
@@ -145,7 +145,7 @@ def test_ordinary_files_are_within_every_budget(tmp_path):
     exif[0x0132] = "2024:05:01 10:00:00"
     PillowImage.new("RGB", (16, 16)).save(tmp_path / "a.jpg", exif=exif)
     assert read_image(tmp_path / "a.jpg").exif
-    assert read_capture_time(tmp_path / "a.jpg").year == 2024
+    assert read_photo_facts(tmp_path / "a.jpg").time.year == 2024
 
 
 # --- telemetry --------------------------------------------------------------------------------------------------------

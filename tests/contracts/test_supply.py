@@ -19,7 +19,7 @@ REQUIREMENTS = {
     text: Requirement(text)
     for group in (
         PROJECT["dependencies"],
-        *(wanted for extra, wanted in PROJECT["optional-dependencies"].items() if extra != "raw"),
+        *PROJECT["optional-dependencies"].values(),
     )
     for text in group
 }
@@ -50,7 +50,7 @@ def wheel(tmp_path):
         "License-Expression: Apache-2.0",
         "Requires-Dist: rich>=13",
         "Requires-Dist: pytest; extra == 'dev'",
-        "Requires-Dist: no-such-package; extra == 'raw'",
+        "Requires-Dist: no-such-package; extra == 'no-such-extra'",
         "Requires-Dist: no-such-package; sys_platform == 'no-such-platform'",
     ]
     with zipfile.ZipFile(path, "w") as archive:

@@ -146,10 +146,3 @@ def test_a_folder_of_folders_says_where_the_pictures_are(run_command, stack_fold
     assert done.returncode == 2
     assert "beetle" in done.stderr
     assert "batch" in done.stderr
-
-
-def test_a_video_is_called_one(run_command, tmp_path):
-    (tmp_path / "sweep.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(100))
-    done = run_command("fuse", tmp_path / "sweep.mp4", "-o", tmp_path / "o.png")
-    assert done.returncode == 2
-    assert "is a video" in done.stderr

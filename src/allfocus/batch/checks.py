@@ -55,4 +55,5 @@ def check_ending(target: Path, ending: str | None, options: FuseOptions) -> None
         bit_depth=options.bit_depth if ending else None,
         quality=options.quality,
         compression=options.compression if ending else None,
+        in_camera_colours=True,  # whether frames are RAW is seen stack by stack
     )

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from allfocus.batch.checks import check_ending, check_options, prepare_output
@@ -79,6 +79,8 @@ class BatchResult:
     """The folder: the results, ``summary.csv``, ``contact_sheet.html`` and ``manifest.jsonl``."""
     rows: tuple[StackRecord, ...]
     """Every stack that was found, in natural order."""
+    left_out: Mapping[Path, str] = field(default_factory=dict)
+    """Pictures that belong to no stack, with the reason; where stacks are found by themselves."""
 
     @property
     def fused(self) -> tuple[StackRecord, ...]:
@@ -117,6 +119,7 @@ def fuse_stacks(
     settle: float = 10.0,
     stop_after: float | None = None,
     progress: BatchListener | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> BatchResult:
     """Every stack below a folder, fused; a second run fuses only what is missing or has changed.
 
@@ -142,6 +145,7 @@ def fuse_stacks(
         settle: While watching, seconds without a change after which a stack is complete.
         stop_after: While watching, seconds without anything to do after which to end; None never does.
         progress: Called with where the batch stands, several times a second.
+        notice: Called with a sentence about each picture that belongs to no stack.
 
     Raises:
         InputError: The folder, an option or the method cannot be used. (A bad stack is a row of the result instead.)
@@ -168,6 +172,8 @@ def fuse_stacks(
     chosen = options or FuseOptions()
     # Workers have folders of their own.
     chosen = replace(chosen, method=absolute_name(chosen.method))
+    if chosen.dark is not None:
+        chosen = replace(chosen, dark=os.path.abspath(chosen.dark))
     root, target = Path(folder).absolute(), Path(output).absolute()
     check_options(chosen, maps, settle)
     check_template(name)
@@ -178,10 +184,34 @@ def fuse_stacks(
     if os.path.realpath(target) == os.path.realpath(root):
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
+    left_out: dict[Path, str] = {}
+
+    def leave_out(path: Path, reason: str) -> None:
+        if left_out.get(path) != reason and notice is not None:
+            notice(f"left out {path.relative_to(root)}: {reason}")
+        left_out[path] = reason
+
     def look() -> list[Stack]:
-        return find_stacks(root, by=by, gap=gap, size=size, manifest=manifest, skip=target)
+        return find_stacks(
+            root,
+            by=by,
+            gap=gap,
+            size=size,
+            manifest=manifest,
+            skip=target,
+            pairs=chosen.pairs,
+            on_left_out=leave_out,
+        )
 
     stacks = look()
+    if not stacks and not watch and left_out:
+        path, reason = next(iter(left_out.items()))
+        raise InputError(
+            f"none of its {len(left_out)} pictures belongs to a stack; the first: {path.name}: {reason}",
+            where=folder,
+            hint="find stacks by folder, by time or by number",
+            code="too-few-frames",
+        )
     if not stacks and not watch:
         cures = ["check the folder", "{watch=on} to wait"]
         cure = ["name an output that ends in .zarr or .tif"] if is_zarr(root) else cures
@@ -221,7 +251,8 @@ def fuse_stacks(
             run.tell(None)
         finally:
             run.write_summary()
-    return run.result()
+    taken = {frame for stack in stacks for frame in stack.frames}
+    return replace(run.result(), left_out={path: why for path, why in left_out.items() if path not in taken})
 
 
 class _BatchRun:
@@ -246,7 +277,10 @@ class _BatchRun:
         self._root, self._target, self._options, self._ending = root, target, options, ending
         self._kinds, self._name = kinds, name
         self._software = software_key(options.method)
-        self._key = settings_key({**options.settings(), "maps": sorted(kinds)}, self._software)
+        settings = {**options.settings(), "maps": sorted(kinds)}
+        if options.dark is not None:
+            settings["dark"] = [options.dark, frame_states([Path(options.dark)], root)]
+        self._key = settings_key(settings, self._software)
         self._records = records
         self._overwrite = overwrite
         self._progress = progress or (lambda state: None)

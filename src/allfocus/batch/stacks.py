@@ -1,4 +1,4 @@
-"""Finding the stacks in a tree of pictures: by folder, by file, by time, by number, or by a list in a CSV file."""
+"""Finding the stacks in a tree of pictures: by folder, file, time or number, by what they show, or by a list in CSV."""
 
 import csv
 import datetime
@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from allfocus.batch.capture_times import read_capture_time
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import name_key
-from allfocus.images.reading import SUFFIXES, natural_order
+from allfocus.images.listing import SUFFIXES, natural_order, split_pairs
+from allfocus.images.photo_facts import read_photo_facts
 
 Answer = TypeVar("Answer")
 
@@ -35,6 +35,8 @@ class Stack:
     """The files, in the order of the stack."""
     problem: str = ""
     """Why it cannot be fused, where that is known before its pixels are read; empty otherwise."""
+    left_out: bool = False
+    """Whether it is no stack at all, but a picture that belongs to none; ``problem`` says why."""
 
 
 def find_stacks(
@@ -45,6 +47,8 @@ def find_stacks(
     size: int | None = None,
     manifest: str | os.PathLike[str] | None = None,
     skip: str | os.PathLike[str] | None = None,
+    pairs: str = "raw",
+    on_left_out: Callable[[Path, str], None] | None = None,
 ) -> list[Stack]:
     """The stacks below a folder, in natural order of their names; empty where there are none.
 
@@ -53,12 +57,15 @@ def find_stacks(
     Args:
         folder: The top of the tree.
         by: What makes a stack: "folder" (each folder that holds pictures), "file" (each multi-page file), "time" (EXIF
-            times without a gap), "number" (numbers in the names without a gap).
-        gap: Seconds between two shots from which on a new stack begins; for "time".
+            times without a gap), "number" (numbers in the names without a gap), "auto" (what the camera noted and what
+            the pictures show; pictures that belong to no stack are left out: :mod:`allfocus.batch.shoot`).
+        gap: Seconds between two shots from which on a new stack begins; for "time" and "auto".
         size: Frames in each stack, for "number": then they are counted off, and gaps do not matter.
         manifest: A CSV file with the columns ``stack`` and ``frame``, one row for each frame, in place of ``by``.
             Relative paths start at the folder.
         skip: A folder to pass over, such as that of the results.
+        pairs: Which of a RAW and a JPEG file of the same shot is taken, "raw" or "jpeg"; for all but "file".
+        on_left_out: Called with each picture that belongs to no stack, and the reason; for "auto".
 
     Raises:
         InputError: The folder cannot be listed, or names clash. (A picture that does not tell what ``by`` needs becomes
@@ -94,8 +101,14 @@ def find_stacks(
         stacks.append(Stack(place.relative_to(root).as_posix(), (place,), problem))
 
     for place, pictures in _walk(root, None if skip is None else Path(skip).absolute(), note):
-        for alike in _by_ending(pictures) if by in ("time", "number") else [pictures]:
-            stacks += GROUPINGS[by](alike, place, gap, size)
+        if by != "file":
+            pictures = [pictures[index] for index in split_pairs(pictures, pairs)[0]]
+        for alike in _by_ending(pictures) if by in ("time", "number", "auto") else [pictures]:
+            for stack in GROUPINGS[by](alike, place, gap, size):
+                if not stack.left_out:
+                    stacks.append(stack)
+                elif on_left_out is not None:
+                    on_left_out(stack.frames[0], stack.problem)
     return _check_names(stacks)
 
 
@@ -126,7 +139,7 @@ def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Ite
 
 
 def _by_ending(pictures: Sequence[Path]) -> list[list[Path]]:
-    """Pictures of one ending each: a camera that writes RAW and JPEG gives every number and time twice."""
+    """Pictures of one ending each: what two programs made of one shot has its number and time twice."""
     groups: dict[str, list[Path]] = {}
     for picture in pictures:
         groups.setdefault(picture.suffix.lower(), []).append(picture)
@@ -146,13 +159,35 @@ def _one_for_each_file(pictures: list[Path], place: str, gap: float, size: int |
 
 
 def _split_by_time(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
-    times, stray = _ask_each(pictures, place, read_capture_time)
+    times, stray = _ask_each(pictures, place, _capture_time)
     timed = sorted(
         ((time, number, picture) for number, (picture, time) in enumerate(times.items())), key=lambda found: found[:2]
     )
     limit = datetime.timedelta(seconds=gap)
     breaks = [place for place, (one, two) in enumerate(pairwise(timed), start=1) if two[0] - one[0] > limit]
     return stray + [_named_after_first(group, place) for group in _cut([picture for *_, picture in timed], breaks)]
+
+
+def _capture_time(picture: Path) -> datetime.datetime:
+    time = read_photo_facts(picture).time
+    if time is None:
+        raise InputError(
+            f"{picture}: says no time at which it was taken; find stacks by folder, by number, or with a CSV list"
+        )
+    return time
+
+
+def _find_in_shoot(pictures: list[Path], place: str, gap: float, size: int | None) -> list[Stack]:
+    # Imported here because it brings in the numerical libraries, which the other ways do not need.
+    from allfocus.batch.shoot import group_shots, look_at
+
+    shots, stray = _ask_each(pictures, place, look_at)
+    grouping = group_shots(list(shots.values()), gap)
+    alone = [
+        replace(_named_after_first([picture], place), problem=reason, left_out=True)
+        for picture, reason in grouping.left_out.items()
+    ]
+    return [*stray, *alone, *(_named_after_first(group, place) for group in grouping.stacks)]
 
 
 def _ask_each(
@@ -205,6 +240,7 @@ GROUPINGS: dict[str, Callable[[list[Path], str, float, int | None], list[Stack]]
     "file": _one_for_each_file,
     "time": _split_by_time,
     "number": _split_by_number,
+    "auto": _find_in_shoot,
 }
 """What makes a stack -> the function that cuts the pictures of one folder into stacks."""
 

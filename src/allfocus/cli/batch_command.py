@@ -82,17 +82,18 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option(
     "--by",
-    type=click.Choice(["folder", "file", "time", "number"]),
+    type=click.Choice(["folder", "file", "time", "number", "auto"]),
     default="folder",
     show_default=True,
-    help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap.",
+    help="What makes a stack: a folder, a multi-page file, EXIF times without a gap, numbers without a gap; auto goes "
+    "by what the camera noted (focus bracketing, exposure, focus, time) and what the pictures show.",
 )
 @click.option(
     "--gap",
     type=float,
     default=10.0,
     show_default=True,
-    help="Seconds between two frames that begin a new stack (--by time).",
+    help="Seconds between two frames that begin a new stack (--by time, --by auto).",
 )
 @click.option("--size", type=click.IntRange(min=2), help="Frames in each stack, counted off (--by number).")
 @click.option(
@@ -117,7 +118,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option(
     "--format",
     "ending",
-    type=click.Choice(["png", "tif", "jpg", "webp", "ome.tif"]),
+    type=click.Choice(["png", "tif", "jpg", "webp", "heic", "dng", "ome.tif"]),
     help="Format of the results; by default as the frames.",
 )
 @click.option(
@@ -188,7 +189,15 @@ def batch(
 
     where: dict[str, Any] = {"by": by, "gap": gap, "size": size, "manifest": manifest}
     if dry_run:
-        _print_stacks(find_stacks(folder, **where, skip=output), folder, as_json=as_json)
+        left_out: dict[Path, str] = {}
+        stacks = find_stacks(
+            folder,
+            **where,
+            skip=output,
+            pairs=values["pairs"],
+            on_left_out=lambda path, why: left_out.update({path: why}),
+        )
+        _print_stacks(stacks, left_out, folder, as_json=as_json)
         return
     maps, chosen_options = take_kinds(values), FuseOptions(**values)
     hooks = AfterStacks(after, folder, output)
@@ -215,6 +224,7 @@ def batch(
             settle=settle,
             stop_after=stop_after,
             progress=progress,
+            notice=None if as_json else print_notice,
         )
     _print_result(result, as_json=as_json)
     hooks.raise_failures()
@@ -269,11 +279,13 @@ def _fuse_planes(folder: Path, output: Path, *, as_json: bool, **options: Any) -
     )
 
 
-def _print_stacks(stacks: "list[Stack]", folder: Path, *, as_json: bool) -> None:
+def _print_stacks(stacks: "list[Stack]", left_out: dict[Path, str], folder: Path, *, as_json: bool) -> None:
     if as_json:
         listed = [{"stack": each.name, "frames": each.frames, "problem": each.problem} for each in stacks]
-        print_json({"folder": folder, "stacks": listed})
+        print_json({"folder": folder, "stacks": listed, "left_out": {str(path): why for path, why in left_out.items()}})
         return
+    for path, why in left_out.items():
+        echo(f"left out {path.name}: {why}")
     for stack in stacks:
         names = [path.name for path in stack.frames]
         shown = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
@@ -286,7 +298,8 @@ def _print_result(result: "BatchResult", *, as_json: bool) -> None:
     if as_json:
         rows = [{**vars(row), "inputs": [name for name, *_ in row.inputs]} for row in result.rows]
         counts = {name: len(getattr(result, name)) for name in ("fused", "unchanged", "failed")}
-        print_json({"output": result.output, **counts, "stacks": rows})
+        left_out = {str(path): why for path, why in result.left_out.items()}
+        print_json({"output": result.output, **counts, "stacks": rows, "left_out": left_out})
         return
     flagged = sum(row.lost_flag for row in result.rows)
     lost = f", {flagged} with detail lost" if flagged else ""

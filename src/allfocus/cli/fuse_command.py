@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="The file to write (.png .tif .jpg .webp .ome.tif .ome.zarr).",
+    help="The file to write (.png .tif .jpg .webp .heic .dng .ome.tif .ome.zarr).",
 )
 @fusion_options(FUSE)
 @output_options
@@ -54,7 +54,7 @@ def fuse(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Fuse FRAMES (files, a folder, one multi-page TIFF, or an OME-Zarr) into one picture that is sharp everywhere.
+    """Fuse FRAMES (files, a folder, one multi-page TIFF, an OME-Zarr, or a video of a sweep) into one sharp picture.
 
     Without -o the result lies beside the frames: DSC1.tif ... gives allfocus_DSC1.tif, a folder gives
     allfocus_FOLDER.png next to the folder. What a file of a microscope holds, `allfocus info` shows.
@@ -154,6 +154,8 @@ def _plan(frames: tuple[Path, ...], outputs: FuseOutputs, options: FuseOptions, 
     notes = RunNotes(notice=print_notice)
     plan = plan_stack(frames, outputs, options, on_bad_frame=notes.leave_out)
     reader, files = plan.reader, plan.files(plan.reader.count)
+    for sentence in reader.notices:
+        notes.say(sentence)
     height, width = reader.size
     if as_json:
         print_json(

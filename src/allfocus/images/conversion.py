@@ -80,6 +80,7 @@ def image_of(decoded: DecodedPicture, path: Path) -> Image:
         notices=decoded.notices,
         alpha=None if alpha is None else np.ascontiguousarray(turn_upright(alpha, orientation)),
         resolution=resolution,
+        camera=decoded.camera,
     )
 
 

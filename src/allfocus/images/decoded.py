@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.camera_colour import CameraColour
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class Header:
 
     pages: int = 1
     """How many pictures the file holds, thumbnails included."""
+
+    camera: CameraColour | None = None
+    """The camera's colours, of a RAW file."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -70,6 +74,9 @@ class DecodedPicture:
 
     notices: tuple[str, ...] = ()
     """What the decoder had to change, one sentence each."""
+
+    camera: CameraColour | None = None
+    """The camera whose colours the samples are in; None for colours that a profile describes."""
 
 
 @dataclass(frozen=True)

@@ -127,11 +127,11 @@ def encode_tiff(
         iccprofile=picture.icc_profile,
     )
     if picture.exif:
-        _add_to_tiff(file, parse_block(picture.exif))
+        add_to_tiff(file, parse_block(picture.exif))
     return file.getbuffer()
 
 
-def _add_to_tiff(file: BinaryIO, extra: Directory) -> None:
+def add_to_tiff(file: BinaryIO, extra: Directory) -> None:
     """Give the TIFF file a new first directory at its end that also holds the EXIF entries.
 
     tifffile does not write EXIF and GPS directories. What its own directory points to (the pixels) stays where it is.
@@ -180,9 +180,34 @@ class Encoder:
     largest_side: int | None = None
     """Pixels along one side that the format can count; None when no picture comes near."""
 
+    of_cameras: bool = False
+    """Whether it holds nothing but pictures in a camera's own colours."""
+
+    require: Callable[[], object] | None = None
+    """Raises MissingDependencyError when a package that it needs is not there."""
+
+
+def _encode_dng(samples: Samples, picture: Image, quality: int, compression: Compression) -> memoryview:
+    from allfocus.images.dng_encoder import encode_dng  # which is built on this module
+
+    return encode_dng(samples, picture, quality, compression)
+
+
+def _encode_heif(samples: Samples, picture: Image, quality: int, compression: Compression) -> bytes:
+    from allfocus.images.heif_encoder import encode_heif
+
+    return encode_heif(samples, picture, quality, compression)
+
+
+def _require_heif() -> object:
+    from allfocus.images.heif_encoder import require_heif_encoder
+
+    return require_heif_encoder()
+
 
 _JPEG = Encoder("JPEG", (8,), encode_jpeg, has_alpha=False, largest_side=65535)
 _TIFF = Encoder("TIFF", (8, 16, 32), encode_tiff, compressions=tuple(TIFF_COMPRESSIONS))
+_HEIF = Encoder("HEIF", (8, 10), _encode_heif, largest_side=16384, require=_require_heif)
 ENCODERS: dict[str, Encoder] = {
     ".png": Encoder("PNG", (8, 16), encode_png, compressions=tuple(range(10))),
     ".tif": _TIFF,
@@ -190,5 +215,8 @@ ENCODERS: dict[str, Encoder] = {
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     ".webp": Encoder("WebP", (8,), encode_webp, largest_side=16383),
+    ".dng": Encoder("DNG", (16,), _encode_dng, has_alpha=False, of_cameras=True),
+    ".heic": _HEIF,
+    ".heif": _HEIF,
 }
 """Every ending that can be written."""

@@ -456,6 +456,22 @@ def read_numbers(kind: int, value: bytes, layout: Layout) -> tuple[int, ...]:
     return struct.unpack(f"{layout.order}{number}{code}", value)
 
 
+def read_fractions(kind: int, value: bytes, layout: Layout) -> tuple[float, ...]:
+    """The fractions that an entry holds; none when it holds something else, or one of them means nothing.
+
+    Example:
+        >>> read_fractions(5, bytes([1, 0, 0, 0, 2, 0, 0, 0]), Layout("<"))
+        (0.5,)
+    """
+    code = {5: "I", 10: "i"}.get(kind)
+    if code is None:
+        return ()
+    parts = struct.unpack(f"{layout.order}{len(value) // 8 * 2}{code}", value[: len(value) // 8 * 8])
+    if not all(parts[1::2]):
+        return ()
+    return tuple(above / below for above, below in zip(parts[0::2], parts[1::2], strict=True))
+
+
 def _describes_photograph(entry: Entry) -> bool:
     if entry[0] == DESCRIPTION and entry[3].lstrip().startswith(STRUCTURAL_DESCRIPTIONS):
         return False

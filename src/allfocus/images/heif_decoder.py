@@ -1,12 +1,16 @@
-"""HEIF files (the pictures of many phones) -> samples, through pillow-heif where it is installed."""
+"""HEIF files (the pictures of many phones) -> samples, through pillow-heif, which the extra ``heif`` installs.
 
+Its sibling pi-heif, which only reads and holds no code under the GPL, will do as well.
+"""
+
+import importlib
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.decoded import DecodedPicture, Header, require_pixels
-from allfocus.images.exif import PREFIX
+from allfocus.images.exif import LARGEST_BLOCK, PREFIX
 
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 CHANNELS = {"L": 1, "LA": 1, "L;16": 1, "LA;16": 1, "RGB": 3, "RGBA": 3, "RGB;16": 3, "RGBA;16": 3}
@@ -39,16 +43,27 @@ def decode_heif(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     )
 
 
+def read_heif_exif(file: BinaryIO) -> bytes | None:
+    """The EXIF block of a HEIF file; None where it has none. Its pixels are not decoded."""
+    block = _open_heif(file).info.get("exif") or None
+    if block and len(block) > LARGEST_BLOCK:
+        raise InputError(f"its EXIF has {len(block)} bytes, more than {LARGEST_BLOCK}; the file is damaged")
+    return None if block is None else bytes(block).removeprefix(PREFIX)
+
+
 def _open_heif(file: BinaryIO) -> Any:
-    try:
-        import pillow_heif
-    except ImportError as error:
-        raise MissingDependencyError(
-            "a HEIF file needs pillow-heif, which is not installed: pip install pillow-heif"
-        ) from error
     file.seek(0)
     # Without this, pictures of 10 bits would be cut to 8.
-    picture = pillow_heif.open_heif(file, convert_hdr_to_8bit=False)
+    picture = _require_decoder().open_heif(file, convert_hdr_to_8bit=False)
     if picture.mode not in CHANNELS:
         raise InputError(f"its colour mode {picture.mode} cannot be read; save it as RGB or grey")
     return picture
+
+
+def _require_decoder() -> Any:
+    for name in ("pillow_heif", "pi_heif"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise MissingDependencyError("a HEIF file needs pillow-heif, which is not installed: pip install 'allfocus[heif]'")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.camera_colour import CameraColour
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,9 @@ class Image:
 
     resolution: tuple[float, float] | None = None
     """Dots per inch across and down; None when the file does not say (or says it only in EXIF)."""
+
+    camera: CameraColour | None = None
+    """The camera whose own colours the pixels are in, for a DNG; None for colours that the profile describes."""
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape

@@ -15,7 +15,10 @@ RAW_SUFFIXES = frozenset(
 )
 PLAIN_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
 """Endings of pictures that every installation reads."""
-SUFFIXES = RAW_SUFFIXES | {*PLAIN_SUFFIXES, ".heic", ".heif"}
+HEIF_SUFFIXES = (".heic", ".heif", ".hif")
+CAMERA_SUFFIXES = frozenset({".jpg", ".jpeg", *HEIF_SUFFIXES})
+"""Endings of what a camera writes beside a RAW file of the same shot."""
+SUFFIXES = RAW_SUFFIXES | {*PLAIN_SUFFIXES, *HEIF_SUFFIXES}
 """Endings that make a file of a folder a frame. Files named one by one may have any ending."""
 
 
@@ -37,6 +40,33 @@ def list_files(paths: Paths) -> list[Path]:
         else:
             found.append(path)
     return found
+
+
+def split_pairs(files: Sequence[Path], pairs: str = "raw") -> tuple[list[int], list[int]]:
+    """The files to take and those to pass over, as indices: of a RAW and a JPEG (or HEIF) file of one shot, one.
+
+    Both lie in one folder and have the same name up to the ending.
+
+    Args:
+        files: In any order.
+        pairs: Which to take: "raw" or "jpeg".
+
+    Example:
+        >>> split_pairs([Path("a/D1.NEF"), Path("a/D1.jpg"), Path("a/D2.jpg")])
+        ([0, 2], [1])
+    """
+    shots: dict[tuple[Path, str], set[bool]] = {}
+    for file in files:
+        if (ending := file.suffix.lower()) in RAW_SUFFIXES | CAMERA_SUFFIXES:
+            shots.setdefault((file.parent, file.stem.casefold()), set()).add(ending in RAW_SUFFIXES)
+    unwanted = CAMERA_SUFFIXES if pairs == "raw" else RAW_SUFFIXES
+    passed = [
+        index
+        for index, file in enumerate(files)
+        if file.suffix.lower() in unwanted and len(shots[file.parent, file.stem.casefold()]) == 2
+    ]
+    left_out = set(passed)
+    return [index for index in range(len(files)) if index not in left_out], passed
 
 
 def natural_order(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:

@@ -17,20 +17,25 @@ from numpy.typing import NDArray
 
 from allfocus.errors import AllfocusError, InputError, MemoryShortageError
 from allfocus.files.opening import open_plain
+from allfocus.images.camera_colour import Development
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import DecodedPicture, Format, Header, require_pixels
-from allfocus.images.decoders import FORMATS, find_format
+from allfocus.images.decoders import FORMATS, RAW, find_format
+from allfocus.images.hot_pixels import fill_hot_pixels, spread
 from allfocus.images.image import Image, ImageStack, require_match, require_stack
 from allfocus.images.limits import MAX_PIXELS
-from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order
+from allfocus.images.listing import SUFFIXES, Paths, list_files, natural_order, split_pairs
 from allfocus.images.memory import require_room
 from allfocus.images.ome_zarr_files import ZarrPlane
+from allfocus.images.raw_decoder import decode_raw
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
+from allfocus.images.video import VideoReader, choose_frames, is_video
 
 __all__ = [
     "MAX_PIXELS",
     "SUFFIXES",
+    "FrameCorrections",
     "FrameFile",
     "Paths",
     "StackReader",
@@ -69,6 +74,9 @@ class FrameFile:
     zarr: ZarrPlane | None = None
     """Where it lies in an OME-Zarr, which the path is then."""
 
+    of_video: bool = False
+    """Whether it is a frame of a video, which the path is then."""
+
     @property
     def page(self) -> int:
         """The page of a multi-page file, from 0."""
@@ -80,7 +88,8 @@ class FrameFile:
         if self.label is not None and self.called is None:
             return self.label
         name = self.called or self.path.name
-        return name if self.header.pages == 1 else f"{name} page {self.page + 1}"
+        kind = "frame" if self.of_video else "page"
+        return name if self.header.pages == 1 else f"{name} {kind} {self.page + 1}"
 
     @property
     def place(self) -> str:
@@ -104,7 +113,12 @@ class FrameFile:
 
 
 def read_image(
-    path: str | os.PathLike[str], *, page: int = 0, max_pixels: int = MAX_PIXELS, name: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    page: int = 0,
+    max_pixels: int = MAX_PIXELS,
+    name: str | None = None,
+    development: Development | None = None,
 ) -> Image:
     """One picture as float32, upright, with its alpha, bit depth, colour profile, EXIF and resolution.
 
@@ -119,6 +133,7 @@ def read_image(
         page: The page of a multi-page TIFF, from 0.
         max_pixels: Refuse a picture with more pixels than this (a decompression bomb, or a mistake).
         name: What errors call the file, where that is not its path.
+        development: How to develop a camera RAW file; by default to sRGB.
 
     Raises:
         InputError: the file is missing, unreadable, truncated, damaged, too large, or no picture.
@@ -135,12 +150,24 @@ def read_image(
     """
     path = Path(path)
     with _called(name):
-        return with_file(path, lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels))
+        return with_file(
+            path,
+            lambda file: decode_picture(file, path, page=page, max_pixels=max_pixels, development=development),
+        )
 
 
-def decode_picture(file: BinaryIO, path: Path, *, page: int = 0, max_pixels: int = MAX_PIXELS) -> Image:
+def decode_picture(
+    file: BinaryIO,
+    path: Path,
+    *,
+    page: int = 0,
+    max_pixels: int = MAX_PIXELS,
+    development: Development | None = None,
+) -> Image:
     """The same as :func:`read_image` from an open file; ``path`` is only the name it goes by."""
     kind = _require_format(file, path)
+    if kind is RAW:
+        return guarded(path, lambda: image_of(decode_raw(file, page, max_pixels, development), path))
     return guarded(path, lambda: image_of(kind.decode(file, page, max_pixels), path))
 
 
@@ -165,6 +192,35 @@ def list_frames(paths: Paths) -> list[FrameFile]:
     return [frame for path in list_files(paths) for frame in _frames_of(path)]
 
 
+@dataclass(frozen=True, eq=False)
+class FrameCorrections:
+    """What is wrong with every frame of a stack alike, and taken out of each when it is read."""
+
+    dark: NDArray[np.float32] | None = None
+    """A picture taken without light, of the size of the frames, 0..1 in their curve."""
+    hot: NDArray[np.bool_] | None = None
+    """(H, W): pixels that are filled from those around them."""
+    sensor_hot: NDArray[np.bool_] | None = None
+    """The same on the sensor, for RAW files, before they are developed."""
+    files: tuple[Path, ...] = ()
+    """What they were read from; none of it may be written."""
+
+    def apply(self, image: Image) -> Image:
+        """A frame without the dark current and the hot pixels."""
+        pixels = image.pixels
+        if self.dark is not None:
+            curve = find_curve(image.icc_profile, image.exif, channels=3 if image.is_colour else 1)
+            # The sensor adds its own current to the light, so it is taken away in linear light where that is known.
+            if curve is None or curve.is_linear:
+                pixels = np.maximum(pixels - self.dark, 0)
+            else:
+                light = np.maximum(curve.to_linear(pixels) - curve.to_linear(self.dark), 0)
+                pixels = curve.from_linear(light)
+        if self.hot is not None:
+            pixels = fill_hot_pixels(pixels, spread(self.hot), reach=3)
+        return replace(image, pixels=np.ascontiguousarray(pixels, np.float32))
+
+
 class StackReader:
     """The frames of a stack, decoded one at a time when asked for.
 
@@ -179,9 +235,14 @@ class StackReader:
         max_pixels: int = MAX_PIXELS,
         keep_bytes: int = 0,
         files: Sequence[Path] | None = None,
+        development: Development | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         require_stack(frames)
+        self.notices = tuple(notices)
+        """What was found when the stack was opened, one sentence each."""
         self.frames = tuple(frames)
+        self._development = _same_for_all(development or Development(), frames)
         self.files = tuple(dict.fromkeys(frame.path for frame in frames) if files is None else files)
         """Every file that was given, those of frames that are left out too: none of them may be written."""
         self._max_pixels = max_pixels
@@ -191,12 +252,19 @@ class StackReader:
         self._room = keep_bytes
         self._first: tuple[int, Image] | None = None
         self._values: ValueRange | None = None
+        self._corrections: FrameCorrections | None = None
+        self._videos: dict[Path, VideoReader] = {}
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def __iter__(self) -> Iterator[Image]:
         return (self.read(index) for index in range(self.count))
+
+    @property
+    def development(self) -> Development:
+        """How camera RAW files are developed."""
+        return self._development
 
     @property
     def count(self) -> int:
@@ -240,7 +308,7 @@ class StackReader:
         extremes = {}
         for index, frame in enumerate(self.frames):
             with suppress(InputError):  # a damaged frame is an error when it is read, or left out
-                image = self._decode(frame)
+                image = self.decode(frame)
                 extremes[index] = extremes_of(image.pixels, image.valid)
         values = common_range(extremes.values()) if extremes else UNIT
         other = next((frame.name for frame in self.frames if frame.header.bit_depth < 32), None)
@@ -267,12 +335,14 @@ class StackReader:
         self._kept = None  # two frames are never held at once, beyond those for which there is room
         frame = self.frames[index]
         values = self.value_range
-        image = self._decode(frame)
+        image = self.decode(frame)
         _require_promise(frame, image)
         if not values.is_unit:
             image = replace(image, pixels=values.to_unit(image.pixels))
         self._require_unchanged(frame)
-        size = image.pixels.nbytes + (0 if image.alpha is None else image.alpha.nbytes)
+        if self._corrections is not None:
+            image = self._corrections.apply(image)
+        size = _size_of(image)
         if size <= self._room:
             self._room -= size
             self._store[index] = image
@@ -283,11 +353,18 @@ class StackReader:
             self._first = (index, _without_pixels(image))
         return image
 
-    def _decode(self, frame: FrameFile) -> Image:
+    def decode(self, frame: FrameFile) -> Image:
+        """A frame as its file has it, in units of its own; nothing is kept."""
         if frame.zarr is not None:
             return _decode_zarr(frame, self._max_pixels)
         name = None if frame.called is None else frame.name
-        return read_image(frame.path, page=frame.page, max_pixels=self._max_pixels, name=name)
+        if frame.of_video:
+            video = self._videos.setdefault(frame.path, VideoReader(frame.path, max_pixels=self._max_pixels))
+            with _called(name):
+                return guarded(frame.path, lambda: video.read(frame.page))
+        return read_image(
+            frame.path, page=frame.page, max_pixels=self._max_pixels, name=name, development=self._development
+        )
 
     def describe(self, index: int) -> Image:
         """What the file of a frame says besides its pixels; they are left out, but may have to be decoded for it.
@@ -302,9 +379,26 @@ class StackReader:
             return self._first[1]
         return _without_pixels(self.read(index))
 
+    def correct(self, corrections: "FrameCorrections") -> None:
+        """From now on frames are read with these corrections; what was kept is let go."""
+        self._corrections = corrections
+        self._kept = None
+        self._room += sum(_size_of(image) for image in self._store.values())
+        self._store.clear()
+        if corrections.sensor_hot is not None:
+            self._development = replace(self._development, hot=corrections.sensor_hot)
+        self.files = (*self.files, *corrections.files)
+
     def only(self, kept: Sequence[int]) -> "StackReader":
         """The same stack with these frames alone; none of the files that were given may be written all the same."""
-        return StackReader([self.frames[index] for index in kept], max_pixels=self._max_pixels, files=self.files)
+        chosen = StackReader(
+            [self.frames[index] for index in kept],
+            max_pixels=self._max_pixels,
+            files=self.files,
+            development=self._development,
+        )
+        chosen._corrections = self._corrections
+        return chosen
 
     def blending_curve(self, index: int, linear_light: bool | None) -> Curve | None:
         """The transfer curve of a frame, to blend with; None when values are blended as they are.
@@ -345,6 +439,7 @@ class StackReader:
         """Lets go of the frames that were kept; from now on only the last one read is."""
         self._kept = None
         self._store.clear()
+        self._videos.clear()
         self._room = 0
 
     def result_image(
@@ -397,17 +492,22 @@ def open_stack(
     max_pixels: int = MAX_PIXELS,
     keep_bytes: int = 0,
     on_bad_frame: Callable[[str, InputError], None] | None = None,
+    development: Development | None = None,
+    pairs: str = "raw",
 ) -> StackReader:
     """The frames of a stack, checked by their headers and ready to be decoded one at a time.
 
     Args:
-        paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.
+        paths: Files, a folder, a pattern, one multi-page TIFF, or a video of a focus sweep, of which the needed frames
+            are taken; see :func:`list_frames` for their order.
         names: How messages call each file, where that is not its own name; errors then name no path.
         max_pixels: Refuse a frame with more pixels than this.
         keep_bytes: How much of what is decoded may be kept, so that it is not decoded twice.
         on_bad_frame: Called with the name and the error of each frame that cannot be read or does not fit the first
             one, which is then left out; None stops at the first of them. (Damage behind the header shows only when
             the frame is read.)
+        development: How to develop camera RAW files: the white balance of the first frame serves all of them.
+        pairs: Which of a RAW and a JPEG file of the same shot is taken: "raw" or "jpeg".
 
     Raises:
         InputError: fewer than two frames, frames of different size (both are named), or a file that cannot be read.
@@ -434,11 +534,12 @@ def open_stack(
     files = list_files(paths)
     if names is not None and len(names) != len(files):
         raise ValueError(f"{len(names)} names were given for {len(files)} files")
-    for number, path in enumerate(files):
+    taken, passed = split_pairs(files if names is None else list(map(Path, names)), pairs)
+    for number, path in ((number, files[number]) for number in taken):
         called = None if names is None else names[number]
         try:
             with _called(called):
-                found = [replace(frame, called=called) for frame in _frames_of(path)]
+                found = [replace(frame, called=called) for frame in _frames_to_fuse(path, max_pixels)]
         except InputError as error:
             leave_out(called or path.name, error)
             continue
@@ -449,7 +550,34 @@ def open_stack(
                 leave_out(frame.name, error)
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
-    return StackReader(kept, max_pixels=max_pixels, keep_bytes=keep_bytes, files=files)
+    return StackReader(
+        kept,
+        max_pixels=max_pixels,
+        keep_bytes=keep_bytes,
+        files=files,
+        development=development,
+        notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept)],
+    )
+
+
+def _tell_videos(frames: Sequence[FrameFile]) -> list[str]:
+    videos = {frame.path: frame.header.pages for frame in frames if frame.of_video}
+    return [
+        f"{path.name}: {sum(frame.path == path for frame in frames)} of {pages} frames are taken, by sharpness"
+        for path, pages in videos.items()
+    ]
+
+
+def _tell_pairs(count: int, pairs: str) -> str:
+    taken, other = ("RAW", "JPEG or HEIF") if pairs == "raw" else ("JPEG or HEIF", "RAW")
+    shots = "1 shot lies" if count == 1 else f"{count} shots lie"
+    return f"{shots} here as RAW and as JPEG or HEIF; the {taken} files are taken, the {other} files passed over"
+
+
+def _same_for_all(development: Development, frames: Sequence[FrameFile]) -> Development:
+    """The development with the white balance of the first RAW file: a camera may have chosen another for each shot."""
+    camera = next((frame.header.camera for frame in frames if frame.header.camera is not None), None)
+    return development if camera is None or development.balance else replace(development, balance=camera.balance)
 
 
 def _accept(frame: FrameFile, kept: list[FrameFile], max_pixels: int) -> None:
@@ -478,7 +606,7 @@ def read_stack(
     max_pixels: int = MAX_PIXELS,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImageStack:
-    """The frames of a stack, all of one size, all in memory.
+    """The frames of a stack, all of one size, all in memory; of a RAW and a JPEG file of one shot the RAW file.
 
     Args:
         paths: Files, a folder, a pattern, or one multi-page TIFF; see :func:`list_frames` for their order.
@@ -501,12 +629,20 @@ def read_stack(
     reader = open_stack(paths, max_pixels=max_pixels)
     images: list[Image] = []
     for frame in reader.frames:
-        image = read_image(frame.path, page=frame.page, max_pixels=max_pixels)
+        image = reader.decode(frame)
         _require_promise(frame, image)
         images.append(image)
         if progress:
             progress(len(images), reader.count)
     return ImageStack(images)
+
+
+def _frames_to_fuse(path: Path, max_pixels: int) -> list[FrameFile]:
+    """The frames in a file; of a video those that are needed."""
+    if not is_video(path):
+        return _frames_of(path)
+    headers = guarded(path, lambda: choose_frames(path, max_pixels=max_pixels))
+    return [FrameFile(path, header, of_video=True) for header in headers]
 
 
 def _frames_of(path: Path) -> list[FrameFile]:
@@ -528,22 +664,12 @@ def with_file(path: Path, action: Callable[[BinaryIO], Result]) -> Result:
         ) from error
 
 
-VIDEO_SUFFIXES = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mts", ".mpg"})
-
-
 def _require_format(file: BinaryIO, path: Path) -> Format:
     if not file.seek(0, os.SEEK_END):
         raise InputError("the file is empty", where=path, code="not-a-picture")
     found = guarded(path, lambda: find_format(file))
     if found is None:
         known = ", ".join(candidate.name for candidate in FORMATS)
-        if path.suffix.lower() in VIDEO_SUFFIXES:
-            raise InputError(
-                "is a video, not a picture",
-                where=path,
-                hint="take its frames out first, for example with ffmpeg -i VIDEO frame%04d.png",
-                code="not-a-picture",
-            )
         raise InputError(f"not a picture that can be read; {known} are", where=path, code="not-a-picture")
     return found
 
@@ -603,6 +729,10 @@ def _state_of(path: Path) -> tuple[int, ...] | None:
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _size_of(image: Image) -> int:
+    return image.pixels.nbytes + (0 if image.alpha is None else image.alpha.nbytes)
 
 
 def _without_pixels(image: Image) -> Image:

@@ -1,4 +1,4 @@
-"""Pictures -> files: PNG, TIFF, JPEG or WebP by the ending of the name, whole or not at all."""
+"""Pictures -> files: PNG, TIFF, JPEG, WebP, HEIF or DNG by the ending of the name, whole or not at all."""
 
 import os
 from dataclasses import replace
@@ -25,11 +25,13 @@ __all__ = [
     "default_ending",
     "encode_image",
     "encode_webp",
+    "is_dng",
     "replace_file",
     "to_integers",
     "write_image",
 ]
 
+NO_CAMERA = "DNG holds the light that a sensor saw, and this is no picture from camera RAW alone; choose .tif"
 OVERSHOOT = 0.5
 """How far beyond 0..1 values are clipped as a rest of resampling; farther ones are another range."""
 
@@ -53,9 +55,10 @@ def write_image(
         image: An Image, or an array ``(H, W)`` or ``(H, W, 3)``: float, uint8 or uint16. Integer formats hold float in
             0..1; what resampling leaves a little outside is clipped, other ranges are refused. Floating-point TIFF
             holds any range.
-        path: Where to; the ending gives the format: .png, .tif, .tiff, .jpg, .jpeg or .webp.
+        path: Where to; the ending gives the format: .png, .tif, .tiff, .jpg, .jpeg, .webp; .heic (extra ``heif``), and
+            .dng for a picture in a camera's own colours.
         bit_depth: 8 or 16 (TIFF also 32, floating point); None keeps that of the picture as far as the format can:
-            JPEG and WebP have 8 bits, PNG has 16 at most.
+            JPEG and WebP have 8 bits, HEIF has 10, PNG has 16 at most.
         quality: JPEG (always with full colour resolution) or WebP (lossless at 100) quality, 1 to 100.
         compression: Of PNG a level from 0 (fast) to 9 (small); of TIFF "none", "deflate", "lzw" or
             "zstd" (small and fast, but not every program reads it). Lossless, all.
@@ -75,7 +78,7 @@ def write_image(
         'black.png'
     """
     path = Path(path)
-    check_output(path, overwrite=overwrite)
+    check_output(path, overwrite=overwrite, in_camera_colours=isinstance(image, Image) and image.camera is not None)
     data = encode_image(
         image,
         path,
@@ -122,6 +125,17 @@ def encode_image(
         _require_unit_range(path, kind, picture.pixels, bit_depth)
     samples = _file_samples(picture, bit_depth, with_alpha=kind.has_alpha)
     return kind.encode(samples, picture, quality, compression)
+
+
+def is_dng(path: Path) -> bool:
+    """Whether a name is that of a file for pictures in a camera's own colours.
+
+    Example:
+        >>> is_dng(Path("a.DNG")), is_dng(Path("a.tif"))
+        (True, False)
+    """
+    kind = ENCODERS.get(path.suffix.lower())
+    return kind is not None and kind.of_cameras
 
 
 def default_ending(frame: Path) -> str:
@@ -184,6 +198,7 @@ def check_output(
     bit_depth: int | None = None,
     quality: int = 95,
     compression: Compression = None,
+    in_camera_colours: bool = False,
 ) -> None:
     """Raise OutputError when a file could not be written there: meant to be asked before the long work begins.
 
@@ -194,6 +209,7 @@ def check_output(
         bit_depth: Bits per channel that the format must be able to hold; None takes any.
         quality: JPEG/WebP quality, 1 to 100.
         compression: Of PNG or TIFF, which the format must know; see :func:`write_image`.
+        in_camera_colours: Whether the picture is in a camera's own colours, which a DNG must be.
     """
     path = Path(path)
     require_name(path)
@@ -212,6 +228,10 @@ def check_output(
         kind = ENCODERS[path.suffix.lower()]
         _check_options(path, kind, quality, compression)
         _check_bit_depth(path, kind, bit_depth)
+        if kind.of_cameras and not in_camera_colours:
+            raise OutputError(NO_CAMERA, where=path, code="unwritable-format")
+        if kind.require is not None:
+            kind.require()
     if not os.path.isdir(path.parent):
         raise OutputError(f"the folder {path.parent} does not exist; make it first", where=path)
     if not os.access(path.parent, os.W_OK | os.X_OK):

@@ -15,8 +15,9 @@ from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.files.protection import InputFiles
 from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
+from allfocus.images.listing import PLAIN_SUFFIXES
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.images.writing import ENCODERS, check_output, encode_image
+from allfocus.images.writing import check_output, encode_image
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import find_readable
 from allfocus.stack.notes import RunNotes
@@ -88,6 +89,8 @@ def align_files(
     """
     notes, target = RunNotes(progress, notice), Path(folder)
     reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=notes.leave_out if skip_bad else None)
+    for sentence in reader.notices:
+        notes.say(sentence)
     if skip_bad:
         reader = reader.only(find_readable(reader, notes))
     targets, transforms = _output_paths(reader, target), target / TRANSFORMS_NAME
@@ -135,7 +138,7 @@ def _output_paths(reader: StackReader, folder: Path) -> list[Path]:
     paths = []
     several = len({source.path for source in reader.frames}) < reader.count
     for source in reader.frames:
-        ending = source.path.suffix if source.path.suffix.lower() in ENCODERS else ".png"
+        ending = source.path.suffix if source.path.suffix.lower() in PLAIN_SUFFIXES else ".png"
         page = f"_{source.page + 1:03d}" if several else ""
         paths.append(folder / f"{source.path.stem}{page}{ending}")
     return paths

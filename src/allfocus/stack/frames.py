@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from allfocus.alignment.placement import PlacedFrame, Window, place_frame, whole_pixels
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
-from allfocus.images.exif import SOFTWARE, parse_block
 from allfocus.images.image import Image
+from allfocus.images.photo_facts import facts_of, finished_by
 from allfocus.images.reading import StackReader, too_few_frames
 from allfocus.images.spool import FrameSpool
 from allfocus.stack.notes import RunNotes
@@ -20,19 +20,24 @@ BLANK = "is blank: there is nothing in it to align"
 
 
 def find_readable(reader: StackReader, notes: RunNotes) -> list[int]:
-    """The frames that are whole; each is decoded, because damage behind a header shows only then.
+    """The frames that are whole and were not fused already; each is decoded, because damage shows only then.
 
     Raises:
         InputError: fewer than two are.
     """
-    kept = []
+    kept, finished = [], {}
     for index, name in enumerate(reader.names):
         try:
-            reader.read(index)
+            if program := _finished_by(reader.read(index)):
+                finished[index] = program
             kept.append(index)
         except InputError as error:
             notes.leave_out(name, error)
         notes.tell("checking", index + 1, reader.count)
+    if len(kept) - len(finished) >= 2:  # otherwise slabs are fused, which are composites all
+        for index, program in finished.items():
+            notes.leave_out(reader.names[index], f"is a finished composite ({program})")
+        kept = [index for index in kept if index not in finished]
     _require_two(kept, reader, notes)
     notes.end_step("checking")
     return kept
@@ -194,8 +199,10 @@ class PlacedFrames:
             image, name = self._reader.read(index), self._reader.names[index]
             for sentence in image.notices:
                 self._notes.say(f"{name}: {sentence}")
-            if _is_result(image):
-                self._notes.say(f"{name}: was itself fused by allfocus; leave it out if it is the result of this stack")
+            if program := _finished_by(image):
+                self._notes.say(
+                    f"{name}: was itself fused by {program}; leave it out if it is the result of this stack"
+                )
             if place == 0:
                 profile = image.icc_profile
             elif image.icc_profile != profile:
@@ -223,7 +230,6 @@ class PlacedFrames:
             self.opacity = placed.alpha.copy() if self.opacity is None else np.maximum(self.opacity, placed.alpha)
 
 
-def _is_result(image: Image) -> bool:
-    """Whether a picture says that this program made it: a folder or pattern may catch the result of an earlier run."""
-    entries = parse_block(image.exif).entries if image.exif else []
-    return any(tag == SOFTWARE and value.startswith(b"allfocus") for tag, _, _, value in entries)
+def _finished_by(image: Image) -> str:
+    """The program that fused a picture, as it says: a folder or pattern may catch the result of an earlier run."""
+    return finished_by(facts_of(image.exif), "") if image.exif else ""

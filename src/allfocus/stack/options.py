@@ -16,7 +16,7 @@ from typing import Any, TypedDict, TypeVar
 
 from allfocus.errors import InputError
 from allfocus.fusion.devices import DEVICES
-from allfocus.images.limits import MAX_PIXELS
+from allfocus.images.limits import DEMOSAICS, MAX_PIXELS
 
 AnyPath = str | os.PathLike[str]
 Paths = Sequence[AnyPath] | AnyPath
@@ -28,6 +28,7 @@ FUSE, BATCH, STUDIO = "fuse", "batch", "studio"
 
 CHOSEN_ON_SAVING = "chosen when a result is saved"
 NOT_MEASURED_IN = "maps are looked at there, not measured in"
+SHOWN_AS_READ = "frames are shown and painted with there as they are read"
 SERVERS_OWN = "a setting of the server, not of its clients"
 
 SINGLE_PICTURES = "files are taken apart into single pictures when they are uploaded"
@@ -126,6 +127,19 @@ class FuseOptions:
         False, "Leave out frames that are damaged or do not belong, and name them, instead of stopping",
         title="Leave out bad frames", flags="--skip-bad",
     )  # fmt: skip
+    cull: bool = _option(
+        False, "Leave out frames that add nothing, because others are sharper wherever focus matters, and name them",
+        title="Leave out frames that add nothing", rare=True, flags="--cull",
+    )  # fmt: skip
+    dark: str | None = _option(
+        None, "A picture taken without light (lens cap on, the same exposure), which is subtracted from every frame",
+        title="Dark frame", metavar="FILE", absent={STUDIO: SHOWN_AS_READ},
+    )  # fmt: skip
+    hot_pixels: bool = _option(
+        False, "Fill the hot pixels of the sensor from around them: what stands out in every frame, or in the dark one",
+        title="Fill hot pixels", flags="--hot-pixels",
+        absent={STUDIO: SHOWN_AS_READ},
+    )  # fmt: skip
     position: str | None = _option(
         None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
         title="Position", metavar="NAME", absent={STUDIO: SINGLE_PICTURES},
@@ -142,6 +156,15 @@ class FuseOptions:
         "all", "By which channels the plane of each pixel is decided, for all channels alike: names, numbers or all; "
         "each decides every channel by itself",
         title="Decide by", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
+    )  # fmt: skip
+    pairs: str = _option(
+        "raw", "Which file to take of a shot that lies there twice, as RAW and as JPEG or HEIF",
+        title="RAW and JPEG of one shot", rare=True,
+        choices={"raw": "the RAW file, developed alike for all frames", "jpeg": "the file that the camera developed"},
+    )  # fmt: skip
+    demosaic: str = _option(
+        "ahd", "How camera RAW frames get the colours that each pixel of the sensor did not see",
+        title="Demosaicing", choices=DEMOSAICS, absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
     linear_light: bool | None = _option(
         None, "Blend in linear light; by default when the frames tell their transfer curve",

@@ -18,6 +18,7 @@ from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
 from allfocus.machine import limited_cores
 from allfocus.progress import StepProgress
+from allfocus.stack.corrections import cull_frames, find_corrections
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import AnyPath, FuseOptions, FuseOutputs, Paths, gather
@@ -53,8 +54,9 @@ def fuse_files(
     step between planes and the channels is written into OME-TIFF, OME-Zarr, and TIFF as ImageJ has it.
 
     Args:
-        paths: The frames: files, a folder, a pattern, one multi-page TIFF, or an OME-Zarr. The alpha of a frame is its
-            mask: where it is below one half the frame has no pixel. Where no frame has one, the output is transparent.
+        paths: The frames: files, a folder, a pattern, one multi-page TIFF, an OME-Zarr, or a video of a focus sweep, of
+            which the needed frames are taken. The alpha of a frame is its mask: where it is below one half the frame
+            has no pixel. Where no frame has one, the output is transparent.
         output: The file to write; its ending gives the format. Or all files to write: :class:`FuseOutputs`.
         options: How to fuse: :class:`FuseOptions`.
         names: How messages and the report call each file, instead of by its own name; no folder is shown then.
@@ -80,14 +82,22 @@ def fuse_files(
     """
     notes = RunNotes(progress, notice)
     options, outputs = gather(options, output, changes)
-    keep = _room_to_keep() if options.align or options.skip_bad else 0  # otherwise frames are read only once
+    keep = (
+        _room_to_keep() if options.align or options.skip_bad or options.cull else 0
+    )  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
+    for sentence in plan.reader.notices:
+        notes.say(sentence)
     if plan.selection is not None and not plan.selection.is_one:
         with limited_cores(options.threads):
             return fuse_series(plan, notes)
 
     reader, method, alignment = plan.reader, plan.method, None
     kept = find_readable(reader, notes) if options.skip_bad else list(range(reader.count))
+    if (corrections := find_corrections(reader, kept, options, notes)) is not None:
+        reader.correct(corrections)
+    if options.cull:
+        kept = cull_frames(reader, kept, notes)
     if options.align:
         with limited_cores(options.threads):
             alignment, kept = align_frames(reader, kept, notes, **options.alignment())

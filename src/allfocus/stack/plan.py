@@ -14,8 +14,11 @@ from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
 from allfocus.fusion.methods import Method, require_method
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
+from allfocus.images.camera_colour import Development
+from allfocus.images.dng_encoder import require_known_colours
 from allfocus.images.reading import StackReader, open_stack
-from allfocus.images.writing import check_output, require_name
+from allfocus.images.writing import check_output, is_dng, require_name
+from allfocus.stack.corrections import check_dark
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
@@ -122,12 +125,21 @@ class StackPlan:
         options, overwrite = self.options, self.outputs.overwrite
         quality, compression = options.quality, options.compression
         check_format(self.picture, self.selection, options.bit_depth)
+        if is_dng(self.picture):
+            for frame in self.reader.frames:
+                if frame.header.camera is not None:
+                    require_known_colours(frame.header.camera, channels=frame.header.channels)
         for path in (self.picture, *(slab.path for slab in self.slabs(count))):
             if is_zarr_name(path):
                 check_zarr_output(path, overwrite=overwrite)
                 continue
             check_output(
-                path, overwrite=overwrite, bit_depth=options.bit_depth, quality=quality, compression=compression
+                path,
+                overwrite=overwrite,
+                bit_depth=options.bit_depth,
+                quality=quality,
+                compression=compression,
+                in_camera_colours=all(frame.header.camera is not None for frame in self.reader.frames),
             )
         for name, path in self.outputs.maps().items():
             if name == "report":
@@ -179,7 +191,13 @@ def plan_stack(
     selection = select_planes(paths, options) if names is None else None
     if selection is None:
         reader = open_stack(
-            paths, names=names, max_pixels=options.max_pixels, keep_bytes=keep_bytes, on_bad_frame=leave_out
+            paths,
+            names=names,
+            max_pixels=options.max_pixels,
+            keep_bytes=keep_bytes,
+            on_bad_frame=leave_out,
+            development=Development(options.demosaic, in_camera_colours=is_dng(Path(outputs.picture))),
+            pairs=options.pairs,
         )
     else:
         reader = StackReader(selection.frames(0, 0), max_pixels=options.max_pixels, keep_bytes=keep_bytes)
@@ -190,6 +208,7 @@ def plan_stack(
         if selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
             raise cannot_share(method)
     plan.check(reader.count)
+    check_dark(options.dark, reader)
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan

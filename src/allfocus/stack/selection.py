@@ -182,6 +182,12 @@ def refuse_single_wishes(selection: Selection, outputs: FuseOutputs, options: Fu
     """Raise InputError for outputs and options that mean nothing for several channels, times or positions."""
     maps, series = outputs.maps(), len(selection.places) > 1
     several = "several times or positions" if series else "several channels"
+    if wish := next((name for name in ("cull", "dark", "hot_pixels") if getattr(options, name)), ""):
+        raise InputError(
+            f"{wish.replace('_', ' ')} is for single stacks, not for {several}",
+            hint=f"{{{wish}=default}}",
+            code="bad-option",
+        )
     if options.slabs is not None:
         raise InputError(f"slabs are not made of {several}", hint="{slabs=default}", code="bad-option")
     if "report" in maps:

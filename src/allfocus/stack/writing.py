@@ -74,9 +74,11 @@ class ResultWriter:
     ) -> None:
         """Writes a fused picture with the metadata of the first frame, transparent where no frame has a pixel."""
         options, count = self._plan.options, frames or len(self._kept)
-        if covered is not None and path.suffix.lower() in (".jpg", ".jpeg"):
-            self._notes.say("parts of the picture that no frame shows are filled in, because JPEG has no transparency")
         kind = ENCODERS[".tif" if is_zarr_name(path) else path.suffix.lower()]
+        if covered is not None and not kind.has_alpha:
+            self._notes.say(
+                f"parts of the picture that no frame shows are filled in, because {kind.name} has no transparency"
+            )
         if options.bit_depth is None and self._plan.reader.bit_depth > max(kind.bit_depths):
             self._notes.say(
                 f"the frames have {self._plan.reader.bit_depth} bits per channel, {kind.name} has "

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from allfocus.batch.capture_times import read_capture_time
 from allfocus.batch.stacks import find_stacks
 from allfocus.errors import InputError
 from allfocus.images.image import Image as OurImage
+from allfocus.images.photo_facts import read_photo_facts
 from allfocus.images.writing import write_image
 
 
@@ -74,9 +74,16 @@ def test_numbers_with_a_gap_or_another_word_begin_a_new_stack(tmp_path):
     }
 
 
-def test_raw_and_jpeg_of_the_same_shots_are_two_stacks(tmp_path):
+@pytest.mark.parametrize("by", ["number", "folder"])
+def test_of_raw_and_jpeg_of_the_same_shots_one_kind_is_taken(tmp_path, by):
     touch(tmp_path, "D1.jpg", "D1.nef", "D2.jpg", "D2.nef")
-    assert found(tmp_path, by="number") == {"D1_jpg": ["D1.jpg", "D2.jpg"], "D1_nef": ["D1.nef", "D2.nef"]}
+    assert list(found(tmp_path, by=by).values()) == [["D1.nef", "D2.nef"]]
+    assert list(found(tmp_path, by=by, pairs="jpeg").values()) == [["D1.jpg", "D2.jpg"]]
+
+
+def test_other_files_of_the_same_shots_are_two_stacks(tmp_path):
+    touch(tmp_path, "D1.tif", "D1.nef", "D2.tif", "D2.nef")
+    assert found(tmp_path, by="number") == {"D1_tif": ["D1.tif", "D2.tif"], "D1_nef": ["D1.nef", "D2.nef"]}
 
 
 def test_frames_are_counted_off_and_a_short_rest_is_a_problem(tmp_path):
@@ -107,7 +114,7 @@ def test_a_gap_in_time_begins_a_new_stack_whatever_the_names(tmp_path):
 def test_the_time_is_read_from_every_format_with_fractions(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
     photograph(path, 3, "25")
-    assert read_capture_time(path) == datetime.datetime(2026, 5, 1, 12, 0, 3, 250000)
+    assert read_photo_facts(path).time == datetime.datetime(2026, 5, 1, 12, 0, 3, 250000)
 
 
 def test_a_picture_without_a_time_or_half_copied_is_a_problem_of_that_picture_only(tmp_path):
@@ -157,7 +164,7 @@ def test_names_that_some_disks_cannot_tell_apart_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "moon"}, "valid are folder, file, time, number"),
+        ({"by": "moon"}, "valid are folder, file, time, number, auto"),
         ({"by": "time", "gap": 0}, "above 0"),
         ({"by": "folder", "size": 4}, "only grouping by number"),
         ({"by": "number", "size": 1}, "2 frames or more"),

@@ -679,8 +679,9 @@ HEIF_HEAD = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic"
 
 def test_heif_without_its_package_names_it(tmp_path, monkeypatch):
     (tmp_path / "a.heic").write_bytes(HEIF_HEAD)
-    monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    with pytest.raises(MissingDependencyError, match=r"a\.heic: .*pip install pillow-heif"):
+    for name in ("pillow_heif", "pi_heif"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingDependencyError, match=r"a\.heic: .*pip install 'allfocus\[heif\]'"):
         read_image(tmp_path / "a.heic")
 
 

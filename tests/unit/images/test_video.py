@@ -1,0 +1,91 @@
+"""Videos of focus sweeps, made here."""
+
+import cv2
+import numpy as np
+import pytest
+
+import allfocus
+from allfocus.errors import InputError
+from allfocus.images.reading import list_frames, open_stack
+from allfocus.images.video import VideoReader, choose_frames, is_video
+
+LOSSLESS, LOSSY = ("FFV1", "mkv"), ("mp4v", "mp4")
+
+
+def film(path, frames, code="FFV1"):
+    height, width = frames[0].shape[:2]
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*code), 25, (width, height))
+    assert writer.isOpened()
+    for frame in frames:
+        writer.write(np.rint(np.clip(frame, 0, 1) * 255).astype(np.uint8)[..., ::-1])
+    writer.release()
+    return path
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return allfocus.render_scene("slope", frames=24, size=(192, 256))
+
+
+@pytest.fixture(scope="module", params=[LOSSLESS, LOSSY, ("MJPG", "avi")], ids=lambda kind: kind[1])
+def sweep(request, scene, tmp_path_factory):
+    code, ending = request.param
+    return film(tmp_path_factory.mktemp("video") / f"sweep.{ending}", scene.frames, code)
+
+
+def test_a_sweep_is_fused_from_the_frames_that_are_needed(sweep, scene, tmp_path):
+    result = allfocus.fuse_files(sweep, tmp_path / "x.png", method="laplacian-pyramid", align=False)
+    assert 5 < len(result.frames) < 24
+    assert result.frames[0].startswith(f"{sweep.name} frame ")
+    assert f"{sweep.name}: {len(result.frames)} of 24 frames are taken, by sharpness" in result.notices
+
+    def decibels(image):
+        return -10 * np.log10(np.mean((image - scene.truth) ** 2))
+
+    best = max(decibels(frame) for frame in scene.frames)
+    assert decibels(result.image) > best + 4
+
+
+def test_frames_come_in_order_and_are_those_of_the_video(scene, tmp_path):
+    path = film(tmp_path / "a.mkv", scene.frames)
+    reader = VideoReader(path)
+    for number in (3, 4, 20, 7):
+        assert np.abs(reader.read(number).pixels - scene.frames[number]).mean() < 0.01
+    with pytest.raises(InputError, match="no frame 25"):
+        reader.read(24)
+
+
+def test_frames_blurred_by_movement_are_passed_over(scene, tmp_path):
+    """Each frame twice, the second time shaken: none of those is chosen."""
+    shaken = [cv2.blur(frame, (9, 3)) for frame in scene.frames]
+    both = [frame for pair in zip(scene.frames, shaken, strict=True) for frame in pair]
+    chosen = [header.page for header in choose_frames(film(tmp_path / "a.mkv", both))]
+    assert chosen
+    assert all(number % 2 == 0 for number in chosen)
+
+
+def test_a_still_video_gives_two_frames(scene, tmp_path):
+    assert len(choose_frames(film(tmp_path / "a.mkv", [scene.frames[0]] * 6))) == 2
+
+
+def test_videos_are_known_by_their_content_and_are_no_pictures(sweep, tmp_path):
+    assert is_video(sweep)
+    (tmp_path / "a.png").write_bytes(sweep.read_bytes())
+    assert open_stack(tmp_path / "a.png").frames[0].of_video
+    with pytest.raises(InputError, match="not a picture"):
+        list_frames([sweep])
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.02])
+def test_a_damaged_video_is_an_error_of_ours(sweep, tmp_path, share, capfd):
+    data = sweep.read_bytes()
+    (tmp_path / "a.mp4").write_bytes(data[: max(20, int(len(data) * share))])
+    with pytest.raises(InputError, match=r"a\.mp4"):
+        open_stack(tmp_path / "a.mp4")
+    assert "Error" not in capfd.readouterr().out
+
+
+def test_frames_larger_than_the_limit_are_refused(sweep):
+    with pytest.raises(InputError, match="more than the limit of 1000 pixels") as caught:
+        open_stack(sweep, max_pixels=1000)
+    assert caught.value.code == "too-many-pixels"
