@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from allfocus.batch.capture_times import read_capture_time
 from allfocus.batch.stacks import Stack
 from allfocus.errors import InputError
 from allfocus.files.names import is_portable, portable_name
+from allfocus.images.photo_facts import read_photo_facts
 
 PLACE = re.compile(r"\{([^{}]*)\}")
 DEFAULT = "{stack}"
@@ -64,6 +64,7 @@ def name_result(template: str, stack: Stack, method: str) -> str:
 
 def _taken(stack: Stack, pattern: str) -> str:
     try:
-        return read_capture_time(stack.frames[0]).strftime(pattern)
+        time = read_photo_facts(stack.frames[0]).time
     except InputError:
         return UNDATED
+    return UNDATED if time is None else time.strftime(pattern)

@@ -18,7 +18,7 @@ from allfocus.batch.planes import work_folder as plane_work
 from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.batch.planes.reading import PlaneSource, describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.fusion import frame_source, learned
+from allfocus.fusion import frame_source, planning
 from allfocus.images.ome_zarr_files import ZarrResult, describe_zarr
 
 
@@ -46,7 +46,7 @@ class ThisProcess:
 def as_if_large(monkeypatch):
     """Half scale, context and several windows for planes of a million pixels."""
     monkeypatch.setattr(plane_fusion, "Cluster", ThisProcess)
-    monkeypatch.setattr(learned, "PLAN_PIXELS", 40_000)
+    monkeypatch.setattr(planning, "PLAN_PIXELS", 40_000)
     monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1000)
     monkeypatch.setattr(plane_tasks, "SURVEY_SIDE", 256)
     monkeypatch.setattr(plane_fusion, "CHUNK", 256)
