@@ -273,7 +273,8 @@ def watch_network(monkeypatch) -> list[tuple[int, ...]]:
         seen.append(frames.shape)
         return run_level(frames, above, **options)
 
-    monkeypatch.setattr(areas, "run_level", watch)
+    for module in (areas, planning):
+        monkeypatch.setattr(module, "run_level", watch)
     return seen
 
 
