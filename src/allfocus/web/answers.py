@@ -47,6 +47,8 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
     ("post", "/api/jobs/{job_id}/strokes"): (400, 404, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/undo"): (404, 409, 429, 507),
     ("post", "/api/jobs/{job_id}/redo"): (404, 409, 429, 507),
+    ("get", "/api/jobs/{job_id}/faults"): (404, 409),
+    ("put", "/api/jobs/{job_id}/faults/{fault_id}"): (400, 404, 409, 415, 507),
     ("get", "/api/jobs/{job_id}/download"): (206, 400, 404, 409, 416, 429, 507),
     ("get", "/api/jobs/{job_id}/maps/{name}.png"): (206, 400, 404, 409, 416),
     ("get", "/api/jobs/{job_id}/relief"): (400, 404, 409),

@@ -82,3 +82,10 @@ class NewStroke(_Body):
     points: Annotated[list[Point], Field(min_length=1, max_length=20_000)]
     radius: Annotated[float, Field(gt=0, le=4000, allow_inf_nan=False)]
     hardness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    fault: Annotated[str | None, Field(max_length=20)] = None
+
+
+class Verdict(_Body):
+    """What somebody thinks of a fault."""
+
+    dismissed: bool

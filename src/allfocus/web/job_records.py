@@ -61,6 +61,8 @@ class Stroke:
     """Pixels; at this distance the stroke ends."""
     hardness: float
     """0..1: the part of the radius within which the source is taken as it is."""
+    fault: str | None = None
+    """The fault of the result that it mends; None for one drawn by hand."""
 
 
 @dataclass
@@ -102,6 +104,10 @@ class Run:
     """Whether aligned frames were cropped to what all of them show."""
     command: str | None = None
     """The command line that makes the same; empty when none can, None when the run is older than this field."""
+    faults: int | None = None
+    """How many faults were found (see :mod:`.faults`); None when the run is older than this field."""
+    dismissed: list[str] = field(default_factory=list)
+    """The faults that somebody looked at and found to be none."""
 
     @property
     def levels(self) -> int:
@@ -271,6 +277,8 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "legends": describe_colours(run.maps, run.frames),
         "tile_size": TILE_SIDE,
         "levels": run.levels,
+        "faults": run.faults,
+        "dismissed": list(run.dismissed),
     }
 
 

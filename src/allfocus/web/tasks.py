@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from allfocus.alignment.placement import Window, common_window, place_frame
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError
 from allfocus.fusion.depth import colour_depth
+from allfocus.fusion.faults import find_faults
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.methods import find_method, fuse, require_method
 from allfocus.images.conversion import from_integers, to_integers
@@ -156,6 +157,7 @@ def fuse_job(
         notice=lambda sentence: tell({"notice": sentence}),
     )
     _save_alignment(result, target)
+    faults = _save_faults(result, target)
     progress("tiles", 0, 1)
     working_depth = chosen.bit_depth or 16
     pixels = result.image.astype(np.float32, copy=False)
@@ -175,6 +177,7 @@ def fuse_job(
         "left_out": result.left_out,
         "seconds": result.seconds,
         "aligned": result.alignment is not None and not result.alignment.registered,
+        "faults": faults,
         "maps": [kind for kind in ("depth", "decision", "confidence") if f"{kind}_map" in result.outputs],
     }
 
@@ -207,6 +210,13 @@ class _StepShares:
 def _save_alignment(result: StackFusion, target: Path) -> None:
     content = None if result.alignment is None else result.alignment.to_json()
     replace_file(target / "alignment.json", json.dumps(content).encode())
+
+
+def _save_faults(result: StackFusion, target: Path) -> int:
+    """Write the places that are worth a look; how many they are."""
+    found = [asdict(fault) for fault in find_faults(result)]
+    replace_file(target / "faults.json", json.dumps(found, allow_nan=False).encode())
+    return len(found)
 
 
 def _save_depth(depth: NDArray[np.float32], target: Path) -> None:

@@ -57,7 +57,7 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     @router.post("/strokes", status_code=201)
     def add_stroke(job_id: str, body: NewStroke) -> dict[str, Any]:
         """Paint from a frame or another method's result into the result."""
-        return viewer.add_stroke(job_id, body.source, body.points, body.radius, body.hardness)
+        return viewer.add_stroke(job_id, body.source, body.points, body.radius, body.hardness, body.fault)
 
     @router.post("/undo")
     def undo(job_id: str) -> dict[str, Any]:

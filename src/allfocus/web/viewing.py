@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.faults import require_fault
 from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
 from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
@@ -159,15 +160,23 @@ class Viewer:
     # --- strokes ---
 
     def add_stroke(
-        self, job_id: str, source: str, points: list[list[float]], radius: float, hardness: float
+        self,
+        job_id: str,
+        source: str,
+        points: list[list[float]],
+        radius: float,
+        hardness: float,
+        fault: str | None = None,
     ) -> dict[str, Any]:
         """The stroke that was painted, the new revision, and the area that changed."""
         job, run = self._require_paintable(job_id)
+        if fault is not None:
+            require_fault(run, fault)
         if not source.startswith(("frame-", "method-")) or source not in job.layers():
             raise Refusal(400, "a stroke takes from a frame of the result or another method's result; see its layers")
         if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
             raise Refusal(413, "there are too many strokes; download the result and start anew from it")
-        stroke = Stroke(secrets.token_hex(6), source, points, radius, hardness)
+        stroke = Stroke(secrets.token_hex(6), source, points, radius, hardness, fault)
         area = stroke_area(stroke, run.width, run.height)
         if area[0] >= area[2] or area[1] >= area[3]:
             raise Refusal(400, f"the stroke lies outside the picture, which is {run.width}x{run.height}")

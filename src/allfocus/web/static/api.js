@@ -85,6 +85,8 @@ export const addAlternative = (id, method) => request("POST", `${job(id)}/altern
 export const addStroke = (id, stroke) => request("POST", `${job(id)}/strokes`, stroke);
 export const undo = (id) => request("POST", `${job(id)}/undo`);
 export const redo = (id) => request("POST", `${job(id)}/redo`);
+export const faults = (id) => request("GET", `${job(id)}/faults`);
+export const judgeFault = (id, fault, dismissed) => request("PUT", `${job(id)}/faults/${encodeURIComponent(fault)}`, { dismissed });
 export const relief = (id, side) => request("GET", `${job(id)}/relief?side=${side}`);
 
 /** Sends the order of the frames and which of them take part. */

@@ -14,7 +14,7 @@ export const VIEWS = [
   ["difference", "Difference", "D", "where the result differs from a frame, amplified"],
   ["depth", "Depth", "M", "how far away the sharp thing is, as a coloured picture"],
   ["decision", "Decision", "G", "which frame each place was taken from"],
-  ["confidence", "Confidence", "N", "how sure the method was"],
+  ["confidence", "Confidence", "K", "how sure the method was"],
   ["relief", "3D", "3", "the result on its depth, to turn with the mouse"],
 ];
 const COMPARING = ["slider", "side", "flicker", "difference"];

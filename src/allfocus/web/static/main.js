@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import "./compare.js";
 import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
+import "./faults.js";
 import { isDraggingCard } from "./frames.js";
 import { attempt, clearErrors, say } from "./messages.js";
 import { drawOptions, loadOptions } from "./options.js";
@@ -184,6 +185,7 @@ async function begin() {
   on("job uploads", drawPlace);
   on("job uploads", placeOptions);
   on("show-picture", () => showPanel("picture"));
+  on("show-tool", (name) => showTool(name));
   const options = attempt(loadOptions);
   const [limits, methods, health] = await Promise.all([attempt(api.limits), attempt(api.methods), attempt(api.health)]);
   state.limits = limits ?? null;

@@ -37,7 +37,7 @@ function build() {
         element("select", { id: "source", onchange: (event) => setOther(event.target.value) }),
         element("button.plain", { "aria-label": "Next source", title: "Next source ( . )", onclick: () => stepSource(1) }, icon("later")),
       ),
-      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), element("span", { id: "pick-sharpest-label" }, "Sharpest frame here"), element("kbd", {}, "P")),
+      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), element("span", { id: "pick-sharpest-label" }, "Sharpest frame here"), element("kbd", {}, "S")),
     ),
     range("brush-size", "Size", { min: "0", max: String(SIZE_STEPS), oninput: (event) => setBrush({ size: sliderToSize(Number(event.target.value)) }) }, ""),
     range("brush-hardness", "Hardness", { min: "0", max: "100", oninput: (event) => setBrush({ hardness: Number(event.target.value) / 100 }) }, ""),

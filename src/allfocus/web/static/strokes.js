@@ -14,7 +14,7 @@ let waitingCalls = 0;
 export const isSending = () => waitingCalls > 0;
 
 /** What is sent; coordinates as on the canvas: the first pixel covers 0 to 1. */
-const asSent = ({ source, points, radius, hardness }) => ({ source, points, radius, hardness });
+const asSent = ({ source, points, radius, hardness, fault }) => ({ source, points, radius, hardness, ...(fault && { fault }) });
 
 /** Runs calls that change the result one after the other, so that their order is the order of the gestures. */
 function inTurn(action) {

@@ -1,6 +1,6 @@
 // The result on a canvas: draws the visible tiles of one or two layers under one camera, once per change and no more.
 
-import { fit, keepInside, toPicture, toScreen, zoomAt } from "./camera.js";
+import { LARGEST_SCALE, fit, keepInside, toPicture, toScreen, zoomAt } from "./camera.js";
 import { byId } from "./elements.js";
 import { say } from "./messages.js";
 import { emit, on, phase, state } from "./state.js";
@@ -213,6 +213,11 @@ export function zoomTo(scale, screen = null) {
 }
 
 export const zoomBy = (factor, screen = null) => zoomTo(view.camera.scale * factor, screen);
+
+/** Brings a place of the picture into the middle of the view. */
+export function lookAt(point, scale) {
+  if (view.store) setCamera(keepInside({ ...point, scale: Math.min(LARGEST_SCALE, Math.max(fit(view.store, panes()[0]).scale, scale)) }, view.store));
+}
 
 export function fitPicture() {
   if (view.store) setCamera(fit(view.store, panes()[0]), true);
