@@ -85,6 +85,13 @@ class NewStroke(_Body):
     fault: Annotated[str | None, Field(max_length=20)] = None
 
 
+class ResultChange(_Body):
+    """What is to change about a result; what is left out stays."""
+
+    name: Annotated[str | None, Field(max_length=1000)] = None
+    deleted: bool | None = None
+
+
 class Verdict(_Body):
     """What somebody thinks of a fault."""
 

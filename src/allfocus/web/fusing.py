@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from allfocus.web.job_records import (
     command_to_copy,
     find_problems,
 )
+from allfocus.web.kept_results import MOST_RESULTS, keep_open_result, new_name
 from allfocus.web.layers import layer_bytes
 from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
@@ -80,6 +82,8 @@ class Fusions:
                 raise Refusal(409, "the job is running already; cancel it first")
             if any(item.state in ACTIVE for item in job.alternatives):
                 raise Refusal(409, "another method runs for this job; wait for it or cancel it")
+            if len(job.runs()) >= MOST_RESULTS:
+                raise Refusal(409, f"the stack has {MOST_RESULTS} results; delete some of them for good first")
             included = [frame for frame in job.frames if frame.included]
             if len(included) < 2:
                 raise Refusal(400, f"{len(included)} frames are included; a stack needs at least two")
@@ -184,6 +188,7 @@ class Fusions:
                 **{frame.name: unfit[frame.id] for frame in job.frames if frame.included and frame.id in unfit},
                 **reply.pop("left_out"),
             }
+            keep_open_result(job)
             job.revision += 1
             job.run = Run(
                 folder=run_name,
@@ -197,11 +202,13 @@ class Fusions:
                 first_revision=job.revision,
                 crop=options.crop,
                 command=command_to_copy(frames, options),
+                name=new_name(job, options.method),
+                created=time.time(),
+                options=options,
+                notices=list(job.notices),
                 **reply,
             )
-            job.strokes, job.undone, job.alternatives = [], [], []
             self._conclude(job, work, DONE, None)
-            self._studio.cache.forget(folder / "layers")
             self._tidy(job)
             self._studio.cache.add(folder / "layers" / run_name / "result")
 

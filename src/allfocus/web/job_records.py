@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
+from allfocus.web.work_folder import RUN_NAME
 
 TILE_SIDE = 256
 LONGEST_NAME = 120
@@ -108,6 +109,24 @@ class Run:
     """How many faults were found (see :mod:`.faults`); None when the run is older than this field."""
     dismissed: list[str] = field(default_factory=list)
     """The faults that somebody looked at and found to be none."""
+    name: str = ""
+    """What it is called; empty for its method."""
+    created: float = 0.0
+    """Seconds since 1970; 0 when the run is older than this field."""
+    options: FuseOptions | None = None
+    notices: list[str] = field(default_factory=list)
+    """Of its fusion; the job has those of the last that was started."""
+
+    @property
+    def shown_name(self) -> str:
+        """What clients call it."""
+        return self.name or self.method
+
+    def fits(self, other: "Run") -> bool:
+        """Whether the pictures of two runs lie on one grid, pixel by pixel."""
+        return (self.width, self.height, self.channels, self.working_depth) == (
+            other.width, other.height, other.channels, other.working_depth,
+        )  # fmt: skip
 
     @property
     def levels(self) -> int:
@@ -116,8 +135,23 @@ class Run:
 
 
 @dataclass
+class KeptResult:
+    """A result of a stack that is not the open one, as it was left."""
+
+    run: Run
+    alternatives: list[Alternative] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    undone: list[Stroke] = field(default_factory=list)
+    deleted: bool = False
+    """Whether somebody deleted it; until that is done for good, it can be restored."""
+
+
+@dataclass
 class Job:
-    """One stack with all that was done to it."""
+    """One stack with all that was done to it.
+
+    Of its results one is open: its run, alternatives and strokes are the job's own. The others are kept beside it.
+    """
 
     id: str
     name: str
@@ -134,6 +168,26 @@ class Job:
     strokes: list[Stroke] = field(default_factory=list)
     undone: list[Stroke] = field(default_factory=list)
     revision: int = 0
+    others: list[KeptResult] = field(default_factory=list)
+    """The results that are not open."""
+
+    def runs(self) -> list[Run]:
+        """Those of all results, the open one first."""
+        return [*([self.run] if self.run else []), *(item.run for item in self.others)]
+
+    def find_run(self, name: str) -> Run | None:
+        """The run with this name, deleted or not, or None."""
+        return next((run for run in self.runs() if run.folder == name), None)
+
+    def strokes_of(self, run: Run) -> list[Stroke]:
+        """The strokes that were painted into one of the results."""
+        kept = next((item for item in self.others if item.run is run), None)
+        return self.strokes if kept is None else kept.strokes
+
+    def all_strokes(self) -> list[Stroke]:
+        """Those of all results, undone ones too."""
+        kept = [stroke for item in self.others for stroke in (*item.strokes, *item.undone)]
+        return [*self.strokes, *self.undone, *kept]
 
     def frame(self, frame_id: str) -> Frame | None:
         """The frame with this id, or None."""
@@ -144,9 +198,20 @@ class Job:
         if self.run is None:
             return []
         present = [name for name in self.run.frames if self.frame(name) is not None]
-        found = ["result", *(f"frame-{name}" for name in present), *(f"difference-{name}" for name in present)]
-        found += self.run.maps
-        return found + [f"method-{item.method}" for item in self.alternatives if item.state == DONE]
+        beside = [f"method-{item.method}" for item in self.alternatives if item.state == DONE] + self._result_layers()
+        found = ["result", *(f"frame-{name}" for name in present), *self.run.maps, *beside]
+        return found + [f"difference-{name}" for name in (*present, *beside)]
+
+    def _result_layers(self) -> list[str]:
+        """Results to compare with: each as it was fused, which can be painted from, and with its strokes if it has any.
+
+        The open one as it was fused is there once it has strokes: painting from it takes them off.
+        """
+        found = [self.run.folder] if self.run and self.strokes else []
+        for item in self.others:
+            if self.run and not item.deleted and item.run.fits(self.run):
+                found += [item.run.folder, *([f"retouched-{item.run.folder}"] if item.strokes else [])]
+        return found
 
 
 def job_to_json(job: Job) -> dict[str, Any]:
@@ -163,14 +228,14 @@ def job_from_json(content: dict[str, Any]) -> Job:
     """
     # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
     job = TypeAdapter(Job).validate_python(content)
-    states = [job.state, *(item.state for item in job.alternatives)]
+    states = [job.state, *(item.state for own in (job, *job.others) for item in own.alternatives)]
     if not all(state in STATES for state in states):
         raise ValueError(f"no job is {' or '.join(states)}")
-    sizes = [(frame.width, frame.height) for frame in job.frames] + (
-        [(job.run.width, job.run.height)] if job.run else []
-    )
-    if any(min(size) < 1 for size in sizes):
+    if any(min(picture.width, picture.height) < 1 for picture in (*job.frames, *job.runs())):
         raise ValueError("a picture has no size")
+    folders = [run.folder for run in job.runs()]
+    if len(set(folders)) < len(folders) or not all(RUN_NAME.fullmatch(name) for name in folders):
+        raise ValueError("a run is none of ours")
     json.dumps(asdict(job), allow_nan=False)
     return job
 
@@ -201,6 +266,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "progress": progress,
         "notices": list(job.notices),
         "result": _show_result(job),
+        "results": _show_results(job),
         "alternatives": [asdict(item) for item in job.alternatives],
         "alternative": next((asdict(item) for item in reversed(job.alternatives) if item.state != DONE), None),
         "strokes": [asdict(stroke) for stroke in job.strokes],
@@ -258,6 +324,8 @@ def _show_result(job: Job) -> dict[str, Any] | None:
     if run is None:
         return None
     return {
+        "id": run.folder,
+        "name": run.shown_name,
         "method": run.method,
         "width": run.width,
         "height": run.height,
@@ -280,6 +348,29 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "faults": run.faults,
         "dismissed": list(run.dismissed),
     }
+
+
+def _show_results(job: Job) -> list[dict[str, Any]]:
+    """All results of a job, the oldest first."""
+    found = [(job.run, job.strokes, False)] if job.run else []
+    found += [(item.run, item.strokes, item.deleted) for item in job.others]
+    return [
+        {
+            "id": run.folder,
+            "name": run.shown_name,
+            "method": run.method,
+            "created": run.created,
+            "width": run.width,
+            "height": run.height,
+            "frames": len(run.frames),
+            "strokes": len(strokes),
+            "bytes": run.bytes,
+            "open": run is job.run,
+            "deleted": deleted,
+            "comparable": job.run is not None and run.fits(job.run),
+        }
+        for run, strokes, deleted in sorted(found, key=lambda item: item[0].first_revision)
+    ]
 
 
 def command_to_copy(frames: list[Frame], options: FuseOptions | None) -> str:

@@ -1,11 +1,11 @@
-"""Routes about the results of a stack: the faults of the one that is open."""
+"""Routes about the results of a stack: open, name, delete and restore them; the faults of the one that is open."""
 
 from typing import Any
 
 from fastapi import APIRouter
 
-from allfocus.web import faults
-from allfocus.web.bodies import Verdict
+from allfocus.web import faults, results
+from allfocus.web.bodies import ResultChange, Verdict
 from allfocus.web.studio import Studio
 
 
@@ -22,5 +22,20 @@ def make_result_routes(studio: Studio) -> APIRouter:
     def judge_fault(job_id: str, fault_id: str, body: Verdict) -> dict[str, Any]:
         """Dismiss a fault, or take that back."""
         return faults.judge_fault(studio, job_id, fault_id, dismissed=body.dismissed)
+
+    @router.post("/results/{result_id}/open")
+    def open_result(job_id: str, result_id: str) -> dict[str, Any]:
+        """Show, check and paint another result of the stack from now on."""
+        return results.open_result(studio, job_id, result_id)
+
+    @router.put("/results/{result_id}")
+    def change(job_id: str, result_id: str, body: ResultChange) -> dict[str, Any]:
+        """Name a result, delete it, or restore it."""
+        return results.change_result(studio, job_id, result_id, name=body.name, deleted=body.deleted)
+
+    @router.delete("/results/{result_id}")
+    def remove(job_id: str, result_id: str) -> dict[str, Any]:
+        """Remove a result that was deleted for good, with its files."""
+        return results.remove_result(studio, job_id, result_id)
 
     return router

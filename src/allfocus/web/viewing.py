@@ -22,6 +22,7 @@ from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
 from allfocus.web.studio import Studio
+from allfocus.web.work_folder import RUN_NAME
 
 MOST_WORK = 1_500_000_000
 """Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
@@ -63,9 +64,11 @@ class Viewer:
         Args:
             job: The job.
             run: Its finished run.
-            name: A name of ``job.layers()``, except differences; "original" is the result without strokes.
+            name: A name of ``job.layers()``, except differences and results with their strokes.
         """
         folder = self._studio.store.folder(job.id)
+        if RUN_NAME.fullmatch(name):
+            return self.layer(job, self._fitting(job, run, name), "result")
         if name.startswith("method-"):
             return folder / run.folder / "alternatives" / name
         target = folder / "layers" / run.folder / name
@@ -106,11 +109,20 @@ class Viewer:
             raise Refusal(409, f"this layer cannot be made: {self._studio.told(error.error)}") from error
 
     def _shown(self, job: Job, run: Run, name: str) -> Path:
-        """The folder of a layer as it is shown: the result with its strokes."""
-        if name == "result" and job.strokes:
+        """The folder of a layer as it is shown: results with their strokes."""
+        if name.startswith("retouched-"):
+            return self._shown(job, self._fitting(job, run, name.removeprefix("retouched-")), "result")
+        if name == "result" and job.strokes_of(run):
             with self._painting(job.id):
                 return self._painted(job, run)
         return self.layer(job, run, name)
+
+    def _fitting(self, job: Job, run: Run, name: str) -> Run:
+        """Another run of the job, on the grid of this one."""
+        other = job.find_run(name)
+        if other is None or not other.fits(run):
+            raise Refusal(404, "the job has no such result of this size")
+        return other
 
     # --- tiles ---
 
@@ -142,7 +154,8 @@ class Viewer:
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
         if not name.startswith("difference-"):
             return layers.read_tile(self._shown(job, run, name), level, column, row, white=run.white)
-        other = self.layer(job, run, "frame-" + name.removeprefix("difference-"))
+        rest = name.removeprefix("difference-")
+        other = self._shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
         result = self._shown(job, run, "result")
         tiles = [layers.read_tile(folder, level, column, row, white=run.white) for folder in (result, other)]
         return layers.difference(*tiles)
@@ -172,8 +185,9 @@ class Viewer:
         job, run = self._require_paintable(job_id)
         if fault is not None:
             require_fault(run, fault)
-        if not source.startswith(("frame-", "method-")) or source not in job.layers():
-            raise Refusal(400, "a stroke takes from a frame of the result or another method's result; see its layers")
+        known = source in job.layers() or source == run.folder
+        if not known or not source.startswith(("frame-", "method-", "run-")):
+            raise Refusal(400, "a stroke takes from a frame or from a result as it was fused; see the layers")
         if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
             raise Refusal(413, "there are too many strokes; download the result and start anew from it")
         stroke = Stroke(secrets.token_hex(6), source, points, radius, hardness, fault)
@@ -237,7 +251,7 @@ class Viewer:
     def _commit(self, job: Job, run: Run, strokes: list[Stroke], undone: list[Stroke]) -> None:
         """Note the strokes that are painted now; when that fails, the job is as before, and is painted so again."""
         if job.run is not run or job.state in ACTIVE or job.id not in self._studio.store.jobs:
-            raise Refusal(409, "the job was started again meanwhile; the stroke was not painted")
+            raise Refusal(409, "another result was opened meanwhile; the stroke was not painted")
         before = (job.strokes, job.undone)
         job.strokes, job.undone = strokes, undone
         job.revision += 1
@@ -248,18 +262,19 @@ class Viewer:
             raise
 
     def _painted(self, job: Job, run: Run, *, create: bool = False) -> Path:
-        """The folder of the result with exactly the job's strokes; called with the painting lock held."""
-        if not job.strokes and not create:
+        """The folder of a result with exactly its strokes; called with the painting lock held."""
+        strokes = job.strokes_of(run)
+        if not strokes and not create:
             return self.layer(job, run, "result")
         original = self.layer(job, run, "result")
         target = original.with_name("painted")
         size = layers.layer_bytes(run.width, run.height, run.channels, run.working_depth)
         self._studio.cache.get(target, size, lambda: _copy(original, target))
-        if _marked(target) != [stroke.id for stroke in job.strokes]:
+        if _marked(target) != [stroke.id for stroke in strokes]:
             # Cut short by a crash, or fresh: the strokes are painted again from the original.
             everything = (0, 0, run.width, run.height)
-            self._replay_area(job, run, target, job.strokes, everything)
-            _mark(target, job.strokes)
+            self._replay_area(job, run, target, strokes, everything)
+            _mark(target, strokes)
         return target
 
     def _replay_area(self, job: Job, run: Run, folder: Path, strokes: list[Stroke], area: layers.Area) -> None:
@@ -295,7 +310,8 @@ class Viewer:
             self._studio.pictures.run("write_download", values)
         except TaskError as error:
             raise Refusal(409, f"the file cannot be written: {self._studio.told(error.error)}") from error
-        return target, f"{_without_ending(job.name)}-fused.{suffix}"
+        told = run.shown_name if job.others else "fused"
+        return target, f"{_without_ending(job.name)}-{told}.{suffix}"
 
     def map_file(self, job_id: str, name: str) -> Path:
         """The file of a map: depth, depth-colour, decision or confidence."""

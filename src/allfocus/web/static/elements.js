@@ -44,6 +44,8 @@ const SHAPES = {
   picture: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4",
   plus: "M12 6v12M6 12h12",
   minus: "M6 12h12",
+  edit: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
+  compare: "M12 3v18M9 6H4v12h5M15 6h5v12h-5",
 };
 
 /** A drawn sign of 24 x 24 units; decoration only, the button around it carries the name. */

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { toScreen } from "./camera.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt } from "./messages.js";
-import { emit, nameOf, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { emit, nameOf, on, phase, setJob, setOther, setView, sourceOf, state } from "./state.js";
 import { send } from "./strokes.js";
 import { invalidate, lookAt, panes, view } from "./viewer.js";
 
@@ -104,7 +104,7 @@ export async function mendFault() {
   }
   if (!state.other) return;
   const { points, radius, hardness, id } = fault;
-  await send({ source: state.other, points, radius, hardness, fault: id });
+  await send({ source: sourceOf(state.other), points, radius, hardness, fault: id });
   if (present === id && standing(fault) === "painted") goOn();
 }
 
@@ -196,7 +196,7 @@ function drawBar() {
     element("span.fault-place", {}, `${at() + 1} / ${faults.length}`),
     element("span.fault-about", {}, describe(fault), stands !== "open" && element("em", {}, ` ${stands}`), !faults.some(isOpen) && ` — ${ALL_DONE}`),
     act("bar-previous", "Previous", "P", previousFault),
-    act("bar-mend", `Paint in ${nameOf(state.other)}`, "R", mendFault, ".primary"),
+    act("bar-mend", `Paint in ${nameOf(sourceOf(state.other))}`, "R", mendFault, ".primary"),
     act("bar-dismiss", stands === "dismissed" ? "Take back" : "Dismiss", "I", dismissFault),
     act("bar-next", "Next", "N", nextFault),
     element("button.plain", { id: "bar-close", "aria-label": "Leave the places", title: "Leave the places (Esc)", onclick: leaveFault }, icon("close")),

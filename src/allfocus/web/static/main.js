@@ -12,6 +12,7 @@ import { drawOptions, loadOptions } from "./options.js";
 import "./progress.js";
 import "./relief.js";
 import { openReports } from "./reports.js";
+import "./results.js";
 import "./save.js";
 import "./shortcuts.js";
 import { addressOf } from "./stacks.js";

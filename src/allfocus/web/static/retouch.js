@@ -6,7 +6,7 @@ import { brush as pointer } from "./gestures.js";
 import { announce, attempt, say } from "./messages.js";
 import { drawRim, drawStroke } from "./painting.js";
 import { sharpestFrame } from "./sharpest.js";
-import { emit, nameOf, on, otherLayers, phase, setBrush, setOther, setView, state } from "./state.js";
+import { emit, nameOf, on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { notInTiles, send } from "./strokes.js";
 import { bestLevel, invalidate, paneAt, panes, screenPoint, view } from "./viewer.js";
 
@@ -18,7 +18,7 @@ let cursor = null; // where the brush hovers, in pixels of the result
 const tenth = (value) => Math.round(value * 10) / 10;
 const radius = () => state.brush.size / 2;
 const strokeAt = (point) => ({
-  source: state.other,
+  source: sourceOf(state.other),
   points: [[tenth(point.x), tenth(point.y)]],
   radius: radius(),
   hardness: state.brush.hardness,
@@ -29,7 +29,7 @@ export function toggleBrush(wanted = !state.brush.on) {
   if (wanted && !PAINTABLE.includes(state.view)) setView("result");
   setBrush({ on: wanted });
   if (wanted) emit("show-picture");
-  announce(wanted ? `Brush on, painting from ${nameOf(state.other)}.` : "Brush off.");
+  announce(wanted ? `Brush on, painting from ${nameOf(sourceOf(state.other))}.` : "Brush off.");
 }
 
 export const resizeBrush = (factor) => {
@@ -39,8 +39,8 @@ export const resizeBrush = (factor) => {
 
 /** Takes the previous or next layer as the source. */
 export function stepSource(step) {
-  const layers = otherLayers();
-  const place = layers.findIndex(({ layer }) => layer === state.other);
+  const layers = sourceLayers();
+  const place = layers.findIndex(({ layer }) => layer === sourceOf(state.other));
   const next = layers[(place + step + layers.length) % layers.length];
   if (!next) return;
   setOther(next.layer);

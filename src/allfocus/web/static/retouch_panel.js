@@ -1,8 +1,9 @@
 // The panel of the retouch brush: source, size, hardness, undo and redo.
 
+import { inGroups } from "./compare.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { pickSharpest, stepSource, toggleBrush } from "./retouch.js";
-import { on, otherLayers, phase, setBrush, setOther, setView, state } from "./state.js";
+import { on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { isSending, redo, undo } from "./strokes.js";
 import { canvas } from "./viewer.js";
 
@@ -63,12 +64,7 @@ function drawPanel() {
   if (!byId("brush")) build();
   const { size, hardness } = state.brush;
   byId("brush").setAttribute("aria-pressed", String(state.brush.on));
-  const groups = [true, false].map((isFrame) => otherLayers().filter((other) => other.isFrame === isFrame));
-  const options = (group) => group.map(({ layer, name }) => element("option", { value: layer, selected: layer === state.other }, name));
-  byId("source").replaceChildren(
-    element("optgroup", { label: "Frames" }, options(groups[0])),
-    ...(groups[1].length ? [element("optgroup", { label: "Other methods" }, options(groups[1]))] : []),
-  );
+  byId("source").replaceChildren(...inGroups(sourceLayers(), sourceOf(state.other)));
   byId("brush-size").value = sizeToSlider(size);
   byId("brush-size").setAttribute("aria-valuetext", `${size} pixels across`);
   byId("brush-size-value").textContent = `${size} px`;

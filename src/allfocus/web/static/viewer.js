@@ -225,10 +225,14 @@ export function fitPicture() {
 
 /** Shows the result of the present job from its beginning. */
 export function openResult() {
+  const { id, width, height } = view.store ?? {};
+  const { job } = state;
+  const isBeside = id === job.id && width === job.result.width && height === job.result.height; // another of this stack
   view.store?.close();
   view.store = new TileStore(state.job, { changed: invalidate, failed: (text) => say(`A part of the picture could not be loaded. ${text}`, "error") });
   resize();
-  fitPicture();
+  if (isBeside) invalidate();
+  else fitPicture();
 }
 
 export function closeResult() {
