@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,39 @@ def test_the_brush_paints_from_another_result_and_strokes_stay_with_theirs(studi
     expect(canvas).to_have_attribute("data-strokes", "1")
     page.keyboard.press("Control+z")
     expect(canvas).to_have_attribute("data-strokes", "0")
+
+
+def test_the_brush_has_opacity_modes_an_eraser_and_a_list_of_its_strokes(studio, watched, legs) -> None:
+    page = watched.page
+    canvas = tools.open_job(page, studio, legs)
+    page.keyboard.press("b")
+    page.locator("#source").select_option(label="leg_1.tif")
+    page.locator("#brush-opacity").fill("40")
+    page.locator("#brush-mode").select_option("darken")
+    canvas.focus()
+    page.keyboard.press("Enter")
+    expect(canvas).to_have_attribute("data-strokes", "1")
+    page.keyboard.press("e")
+    expect(page.locator("#eraser")).to_have_attribute("aria-pressed", "true")
+    page.locator("#brush-opacity").fill("100")
+    canvas.focus()
+    page.keyboard.press("Enter")
+    expect(canvas).to_have_attribute("data-strokes", "2")
+    expect(canvas).to_have_attribute("data-busy", "false")
+    job = studio.job(legs)
+    told = [(stroke["mode"], stroke["opacity"], stroke["source"]) for stroke in job["strokes"]]
+    frames = {frame["name"]: frame["id"] for frame in job["frames"]}
+    assert told == [("darken", 0.4, f"frame-{frames['leg_1.tif']}"), ("replace", 1.0, job["result"]["id"])]
+    page.locator("#stroke-details summary").click()
+    expect(page.locator("#stroke-list .stroke-name")).to_have_text(
+        [re.compile("2 +Taken off"), re.compile(r"1 +leg_1.tif, darker, 40 %")]
+    )
+    page.get_by_label(re.compile("Stroke 1.*visible")).click()
+    expect(page.get_by_label(re.compile("Stroke 1.*visible"))).to_have_attribute("aria-pressed", "false")
+    page.reload()
+    page.locator("#stroke-details summary").click()
+    expect(page.get_by_label(re.compile("Stroke 1.*visible"))).to_have_attribute("aria-pressed", "false")
+    assert studio.job(legs)["strokes"][0]["hidden"] is True
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light")])

@@ -45,6 +45,7 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
     ("get", "/api/jobs/{job_id}/events"): (404, 429),
     ("get", "/api/jobs/{job_id}/tiles/{layer}/{level}/{column}/{row}"): (400, 404, 409, 429, 507),
     ("post", "/api/jobs/{job_id}/strokes"): (400, 404, 409, 415, 429, 507),
+    ("put", "/api/jobs/{job_id}/strokes/{stroke_id}"): (400, 404, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/undo"): (404, 409, 429, 507),
     ("post", "/api/jobs/{job_id}/redo"): (404, 409, 429, 507),
     ("get", "/api/jobs/{job_id}/faults"): (404, 409),

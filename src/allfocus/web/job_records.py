@@ -15,6 +15,7 @@ from allfocus.web.legends import describe_colours
 from allfocus.web.work_folder import RUN_NAME
 
 TILE_SIDE = 256
+STROKE_MODES = ("replace", "lighten", "darken")
 LONGEST_NAME = 120
 
 NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
@@ -64,6 +65,12 @@ class Stroke:
     """0..1: the part of the radius within which the source is taken as it is."""
     fault: str | None = None
     """The fault of the result that it mends; None for one drawn by hand."""
+    opacity: float = 1.0
+    """How much of the source is taken at most, above 0 to 1."""
+    mode: str = "replace"
+    """"lighten" and "darken" take only pixels that are lighter or darker than what is there."""
+    hidden: bool = False
+    """Whether it is left out of the picture for now."""
 
 
 @dataclass
@@ -233,6 +240,8 @@ def job_from_json(content: dict[str, Any]) -> Job:
         raise ValueError(f"no job is {' or '.join(states)}")
     if any(min(picture.width, picture.height) < 1 for picture in (*job.frames, *job.runs())):
         raise ValueError("a picture has no size")
+    if not all(0 < stroke.opacity <= 1 and stroke.mode in STROKE_MODES for stroke in job.all_strokes()):
+        raise ValueError("a stroke cannot be painted")
     folders = [run.folder for run in job.runs()]
     if len(set(folders)) < len(folders) or not all(RUN_NAME.fullmatch(name) for name in folders):
         raise ValueError("a run is none of ours")

@@ -5,6 +5,7 @@ import re
 import secrets
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,25 +173,17 @@ class Viewer:
 
     # --- strokes ---
 
-    def add_stroke(
-        self,
-        job_id: str,
-        source: str,
-        points: list[list[float]],
-        radius: float,
-        hardness: float,
-        fault: str | None = None,
-    ) -> dict[str, Any]:
+    def add_stroke(self, job_id: str, stroke: Stroke) -> dict[str, Any]:
         """The stroke that was painted, the new revision, and the area that changed."""
         job, run = self._require_paintable(job_id)
-        if fault is not None:
-            require_fault(run, fault)
+        if stroke.fault is not None:
+            require_fault(run, stroke.fault)
+        source, points = stroke.source, stroke.points
         known = source in job.layers() or source == run.folder
         if not known or not source.startswith(("frame-", "method-", "run-")):
             raise Refusal(400, "a stroke takes from a frame or from a result as it was fused; see the layers")
         if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
             raise Refusal(413, "there are too many strokes; download the result and start anew from it")
-        stroke = Stroke(secrets.token_hex(6), source, points, radius, hardness, fault)
         area = stroke_area(stroke, run.width, run.height)
         if area[0] >= area[2] or area[1] >= area[3]:
             raise Refusal(400, f"the stroke lies outside the picture, which is {run.width}x{run.height}")
@@ -219,6 +212,16 @@ class Viewer:
         """The job's strokes with the one undone last, and the area that changed."""
         return self._replay(job_id, back=False)
 
+    def hide_stroke(self, job_id: str, stroke_id: str, *, hidden: bool) -> dict[str, Any]:
+        """The job's strokes, one of them left out of the picture or taken in again, and the area that changed."""
+        job, run = self._require_paintable(job_id)
+        with self._painting(job_id):
+            stroke = next((item for item in job.strokes if item.id == stroke_id), None)
+            if stroke is None:
+                raise Refusal(404, "the result has no such stroke; its strokes are listed in the job")
+            strokes = [replace(item, hidden=hidden) if item is stroke else item for item in job.strokes]
+            return self._repaint(job, run, stroke, strokes, job.undone)
+
     def _replay(self, job_id: str, *, back: bool) -> dict[str, Any]:
         job, run = self._require_paintable(job_id)
         with self._painting(job_id):
@@ -226,20 +229,26 @@ class Viewer:
             if not moving:
                 raise Refusal(409, "there is no stroke to undo" if back else "there is no stroke to redo")
             stroke = moving[-1]
-            area = stroke_area(stroke, run.width, run.height)
             strokes = job.strokes[:-1] if back else [*job.strokes, stroke]
-            folder = self._painted(job, run, create=True)
-            _mark(folder, None)
-            self._replay_area(job, run, folder, strokes, area)
-            with self._studio.store.lock:
-                self._commit(job, run, strokes, [*job.undone, stroke] if back else job.undone[:-1])
-                answer = {
-                    "revision": job.revision,
-                    "area": list(area),
-                    "strokes": [vars(item) for item in job.strokes],
-                    "redo_count": len(job.undone),
-                }
-            _mark(folder, job.strokes)
+            return self._repaint(job, run, stroke, strokes, [*job.undone, stroke] if back else job.undone[:-1])
+
+    def _repaint(
+        self, job: Job, run: Run, changed: Stroke, strokes: list[Stroke], undone: list[Stroke]
+    ) -> dict[str, Any]:
+        """Paint the area of a stroke again with these strokes; called with the painting lock held."""
+        area = stroke_area(changed, run.width, run.height)
+        folder = self._painted(job, run, create=True)
+        _mark(folder, None)
+        self._replay_area(job, run, folder, strokes, area)
+        with self._studio.store.lock:
+            self._commit(job, run, strokes, undone)
+            answer = {
+                "revision": job.revision,
+                "area": list(area),
+                "strokes": [vars(item) for item in job.strokes],
+                "redo_count": len(job.undone),
+            }
+        _mark(folder, job.strokes)
         return answer
 
     def _require_paintable(self, job_id: str) -> tuple[Job, Run]:
@@ -270,7 +279,7 @@ class Viewer:
         target = original.with_name("painted")
         size = layers.layer_bytes(run.width, run.height, run.channels, run.working_depth)
         self._studio.cache.get(target, size, lambda: _copy(original, target))
-        if _marked(target) != [stroke.id for stroke in strokes]:
+        if _marked(target) != _visible(strokes):
             # Cut short by a crash, or fresh: the strokes are painted again from the original.
             everything = (0, 0, run.width, run.height)
             self._replay_area(job, run, target, strokes, everything)
@@ -280,7 +289,8 @@ class Viewer:
     def _replay_area(self, job: Job, run: Run, folder: Path, strokes: list[Stroke], area: layers.Area) -> None:
         original: Samples = layers.open_level(self.layer(job, run, "result"), 0)
         painted: Samples = layers.open_level(folder, 0, writable=True)
-        replay(painted, original, strokes, lambda source: self._open(job, run, source), area)
+        shown = [stroke for stroke in strokes if not stroke.hidden]
+        replay(painted, original, shown, lambda source: self._open(job, run, source), area)
         layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
@@ -304,7 +314,7 @@ class Viewer:
             "result": str(folder / run.folder / "result.tif"),
             "target": str(target),
             "bit_depth": depth,
-            "strokes": len(job.strokes),
+            "strokes": len(_visible(job.strokes)),
         }
         try:
             self._studio.pictures.run("write_download", values)
@@ -356,12 +366,16 @@ def _copy(original: Path, target: Path) -> None:
     _mark(target, [])
 
 
+def _visible(strokes: list[Stroke]) -> list[str]:
+    return [stroke.id for stroke in strokes if not stroke.hidden]
+
+
 def _mark(folder: Path, strokes: list[Stroke] | None) -> None:
     """Note which strokes a painted layer holds; None while it is being changed."""
     if strokes is None:
         (folder / "strokes.json").unlink(missing_ok=True)
     else:
-        content = json.dumps([stroke.id for stroke in strokes]).encode()
+        content = json.dumps(_visible(strokes)).encode()
         replace_file(folder / "strokes.json", content, overwrite=True)
 
 

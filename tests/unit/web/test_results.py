@@ -142,6 +142,47 @@ def test_painting_from_the_open_result_as_it_was_fused_takes_strokes_off(client,
         client.post(f"/api/jobs/{stack}/undo")
 
 
+def test_a_hidden_stroke_is_left_out_of_the_picture_and_comes_back_bit_for_bit(client, stack) -> None:
+    job = opened(client, stack, "average")
+    first, second = (f"frame-{frame['id']}" for frame in job["frames"][:2])
+    plain = pixels(client, stack)
+    dab(client, stack, second, x=50)
+    only_second = pixels(client, stack)
+    client.post(f"/api/jobs/{stack}/undo")
+    stroke = dab(client, stack, first).json()["stroke"]["id"]
+    dab(client, stack, second, x=50)  # over the first
+    both = pixels(client, stack)
+    path = f"/api/jobs/{stack}/strokes/{stroke}"
+    answer = client.put(path, json={"hidden": True}).json()
+    assert [item["hidden"] for item in answer["strokes"]] == [True, False]
+    assert pixels(client, stack) == only_second
+    opened(client, stack, "depth-map")
+    opened(client, stack, "average")
+    assert pixels(client, stack) == only_second
+    assert client.put(path, json={"hidden": False}).status_code == 200
+    assert pixels(client, stack) == both
+    for name in ("x", "..%2fjob.json", "%00", "0" * 12):
+        assert client.put(f"/api/jobs/{stack}/strokes/{name}", json={"hidden": True}).status_code == 404
+    for body in ({}, {"hidden": "perhaps"}, {"hidden": True, "opacity": 5}):
+        assert client.put(path, json=body).status_code == 400
+    for _ in range(2):
+        client.post(f"/api/jobs/{stack}/undo")
+    assert pixels(client, stack) == plain
+
+
+@pytest.mark.parametrize(
+    "change", [{"opacity": 0}, {"opacity": 1.1}, {"opacity": "x"}, {"mode": "burn"}, {"mode": None}]
+)
+def test_no_odd_opacity_or_mode_is_painted_or_loaded(client, stack, change) -> None:
+    job = client.job(stack)
+    body = {"source": f"frame-{job['frames'][0]['id']}", "points": [[20, 20]], "radius": 5, "hardness": 0.5, **change}
+    assert client.post(f"/api/jobs/{stack}/strokes", json=body).status_code == 400
+    record = job_to_json(Job("0" * 24, "x", 0, 0, run=run_record("run-00000000")))
+    record["strokes"] = [{"id": "1", **body}]
+    with pytest.raises(ValueError, match=r"stroke|validation"):
+        job_from_json(record)
+
+
 def test_a_deleted_result_comes_back_and_one_removed_for_good_leaves_nothing(client, frame_files) -> None:
     stack = client.make_job(frame_files)
     client.fuse(stack, method="average", align=False)

@@ -83,6 +83,7 @@ export const start = (id, options) => request("POST", `${job(id)}/start`, option
 export const cancel = (id) => request("POST", `${job(id)}/cancel`);
 export const addAlternative = (id, method) => request("POST", `${job(id)}/alternatives`, { method });
 export const addStroke = (id, stroke) => request("POST", `${job(id)}/strokes`, stroke);
+export const hideStroke = (id, stroke, hidden) => request("PUT", `${job(id)}/strokes/${encodeURIComponent(stroke)}`, { hidden });
 export const undo = (id) => request("POST", `${job(id)}/undo`);
 export const redo = (id) => request("POST", `${job(id)}/redo`);
 export const faults = (id) => request("GET", `${job(id)}/faults`);

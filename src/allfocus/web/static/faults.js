@@ -26,7 +26,7 @@ const at = () => faults.findIndex((fault) => fault.id === present);
 
 /** "open", "painted" or "dismissed": strokes and verdicts tell, so undo and other windows need no word of their own. */
 function standing(fault) {
-  if (state.job.strokes.some((stroke) => stroke.fault === fault.id)) return "painted";
+  if (state.job.strokes.some((stroke) => stroke.fault === fault.id && !stroke.hidden)) return "painted";
   return state.job.result.dismissed.includes(fault.id) ? "dismissed" : "open";
 }
 

@@ -16,6 +16,7 @@ import "./results.js";
 import "./save.js";
 import "./shortcuts.js";
 import { addressOf } from "./stacks.js";
+import "./stroke_list.js";
 import { on, phase, setJob, state } from "./state.js";
 import "./theme.js";
 import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";

@@ -18,10 +18,12 @@ let cursor = null; // where the brush hovers, in pixels of the result
 const tenth = (value) => Math.round(value * 10) / 10;
 const radius = () => state.brush.size / 2;
 const strokeAt = (point) => ({
-  source: sourceOf(state.other),
+  source: state.brush.erases ? state.job.result.id : sourceOf(state.other),
   points: [[tenth(point.x), tenth(point.y)]],
   radius: radius(),
   hardness: state.brush.hardness,
+  opacity: state.brush.opacity,
+  mode: state.brush.erases ? "replace" : state.brush.mode,
 });
 
 export function toggleBrush(wanted = !state.brush.on) {
@@ -30,6 +32,14 @@ export function toggleBrush(wanted = !state.brush.on) {
   setBrush({ on: wanted });
   if (wanted) emit("show-picture");
   announce(wanted ? `Brush on, painting from ${nameOf(sourceOf(state.other))}.` : "Brush off.");
+}
+
+/** The brush takes strokes off again: it paints from the result as it was fused. */
+export function toggleEraser(wanted = !state.brush.erases) {
+  if (phase() !== "done") return;
+  if (wanted && !state.brush.on) toggleBrush(true);
+  setBrush({ erases: wanted });
+  announce(wanted ? "The brush takes strokes off." : `The brush paints from ${nameOf(sourceOf(state.other))}.`);
 }
 
 export const resizeBrush = (factor) => {
@@ -73,6 +83,7 @@ const isOnPicture = (point) =>
 Object.assign(pointer, {
   begin(event) {
     if (!state.other || !view.store || !PAINTABLE.includes(state.view)) return false;
+    if (state.brush.erases && !state.job.strokes.length) return false; // there is nothing to take off
     const point = pointOf(event);
     if (!isOnPicture(point)) return false;
     beganIn = paneAt(screenPoint(event)).layer;
@@ -127,6 +138,7 @@ Object.assign(pointer, {
     invalidate();
   },
   dab() {
+    if (state.brush.erases && !state.job.strokes.length) return;
     cursor ??= { x: view.camera.x, y: view.camera.y };
     send(strokeAt(cursor));
   },
@@ -138,7 +150,7 @@ view.overlays.push((context, pane) => {
   if (isBeside && state.brush.on && cursor && state.view === "side") drawRim(context, pane, strokeAt(cursor));
   if (isBeside) return;
   for (const stroke of notInTiles(bestLevel())) drawStroke(context, pane, stroke);
-  if (!state.brush.on || !state.other) return;
+  if (!state.brush.on || !state.other || (state.brush.erases && !state.job.strokes.length)) return;
   if (current) drawStroke(context, pane, current);
   if (!cursor) return;
   const lens = strokeAt(cursor);
@@ -149,6 +161,7 @@ view.overlays.push((context, pane) => {
 on("view", () => state.brush.on && !PAINTABLE.includes(state.view) && setBrush({ on: false }));
 on("result", () => {
   current = cursor = null;
+  state.brush.erases = false;
   // A brush that suits the picture: a fortieth of its longer side.
   setBrush({ size: Math.max(10, Math.max(state.job.result.width, state.job.result.height) / 40) });
 });

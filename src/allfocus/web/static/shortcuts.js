@@ -3,7 +3,7 @@
 import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
 import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
-import { pickSharpest, resizeBrush, stepSource, toggleBrush } from "./retouch.js";
+import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
 import { fitPicture, zoomBy, zoomTo } from "./viewer.js";
@@ -17,6 +17,7 @@ const ACTIONS = {
   ",": () => stepSource(-1),
   ".": () => stepSource(1),
   s: () => pickSharpest(),
+  e: () => toggleEraser(),
   n: () => nextFault(),
   p: () => previousFault(),
   r: () => mendFault(),
@@ -50,6 +51,7 @@ const SHEET = [
       ["[  ]", "smaller, larger; or Shift and wheel"],
       ["{  }", "softer, harder"],
       [",  .", "previous, next source"],
+      ["E", "take strokes off, paint"],
       ["S", "sharpest frame under the cursor; or Alt and click"],
       ["Arrows, Enter", "move the brush, paint a dab"],
       ["Ctrl+Z", "undo"],

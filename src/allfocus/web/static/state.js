@@ -12,7 +12,7 @@ export const state = {
   serverIsGone: false,
   view: "result",
   other: null, // the layer that the result is compared with, and that the brush paints from
-  brush: { on: false, size: 40, hardness: 0.7 },
+  brush: { on: false, size: 40, hardness: 0.7, opacity: 1, mode: "replace", erases: false },
 };
 
 const bus = new EventTarget();
@@ -171,6 +171,7 @@ export function setBrush(change) {
   Object.assign(state.brush, change);
   state.brush.size = Math.min(1000, Math.max(1, Math.round(state.brush.size)));
   state.brush.hardness = Math.min(1, Math.max(0, Math.round(state.brush.hardness * 100) / 100));
+  state.brush.opacity = Math.min(1, Math.max(0.01, Math.round(state.brush.opacity * 100) / 100));
   emit("brush");
 }
 
