@@ -85,7 +85,7 @@ class NewStroke(_Body):
     hardness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     fault: Annotated[str | None, Field(max_length=20)] = None
     opacity: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
-    mode: Literal[*STROKE_MODES] = "replace"  # type: ignore[valid-type]
+    mode: Literal[*STROKE_MODES] = "replace"  # type: ignore[valid-type]  # one home for the names
 
 
 class StrokeChange(_Body):

@@ -191,6 +191,10 @@ class Job:
         kept = next((item for item in self.others if item.run is run), None)
         return self.strokes if kept is None else kept.strokes
 
+    def all_alternatives(self) -> list[tuple[Run | None, list[Alternative]]]:
+        """Those of each result."""
+        return [(self.run, self.alternatives), *((item.run, item.alternatives) for item in self.others)]
+
     def all_strokes(self) -> list[Stroke]:
         """Those of all results, undone ones too."""
         kept = [stroke for item in self.others for stroke in (*item.strokes, *item.undone)]
@@ -235,10 +239,11 @@ def job_from_json(content: dict[str, Any]) -> Job:
     """
     # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
     job = TypeAdapter(Job).validate_python(content)
-    states = [job.state, *(item.state for own in (job, *job.others) for item in own.alternatives)]
+    states = [job.state, *(item.state for _, own in job.all_alternatives() for item in own)]
     if not all(state in STATES for state in states):
         raise ValueError(f"no job is {' or '.join(states)}")
-    if any(min(picture.width, picture.height) < 1 for picture in (*job.frames, *job.runs())):
+    sizes = [(frame.width, frame.height) for frame in job.frames] + [(run.width, run.height) for run in job.runs()]
+    if any(min(size) < 1 for size in sizes):
         raise ValueError("a picture has no size")
     if not all(0 < stroke.opacity <= 1 and stroke.mode in STROKE_MODES for stroke in job.all_strokes()):
         raise ValueError("a stroke cannot be painted")

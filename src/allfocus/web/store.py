@@ -212,10 +212,10 @@ def remove_unnamed(folder: Path, job: Job) -> None:
     kept = {run.folder for run in job.runs()}
     stale = [entry.name for entry in folder.iterdir() if RUN_NAME.fullmatch(entry.name) and entry.name not in kept]
     stale += [f"layers/{name}" for name in _names_in(folder / "layers") if name not in kept]
-    for own in (job, *job.others):
-        if own.run:
-            done = {f"method-{item.method}" for item in own.alternatives if item.state == DONE}
-            place = f"{own.run.folder}/alternatives"
+    for run, alternatives in job.all_alternatives():
+        if run:
+            done = {f"method-{item.method}" for item in alternatives if item.state == DONE}
+            place = f"{run.folder}/alternatives"
             stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
     stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]
