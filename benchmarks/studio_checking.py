@@ -17,7 +17,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import tifffile
-from numpy.typing import NDArray
 from playwright.sync_api import Page, expect
 from studio_browser import chromium, fuse, running_studio
 
@@ -41,8 +40,9 @@ def make_frames(folder: Path, count: int, size: tuple[int, int]) -> list[Path]:
         for leg, (start, along) in enumerate(lines):
             if number == leg * count // LEGS:
                 mark = np.zeros(size, np.float32)
-                cv2.line(mark, *(tuple(np.rint(end).astype(int).tolist()) for end in (start, start + along)), 1.0, 4)
-                frame *= 1 - 0.8 * mark
+                ends = [[round(float(value)) for value in end] for end in (start, start + along)]
+                cv2.line(mark, ends[0], ends[1], 1.0, 4)
+                frame = frame * (1 - np.float32(0.8) * mark)
         paths.append(folder / f"frame_{number:03d}.tif")
         pixels = np.rint(np.clip(frame, 0, 255)).astype(np.uint8)
         tifffile.imwrite(paths[-1], np.repeat(pixels[..., None], 3, axis=2), photometric="rgb")
@@ -52,8 +52,8 @@ def make_frames(folder: Path, count: int, size: tuple[int, int]) -> list[Path]:
 def lost_share(address: str, identity: str, paths: list[Path]) -> float:
     """Percent of the result as it is now in which detail is lost."""
     with urllib.request.urlopen(f"{address}/api/jobs/{identity}/download?format=tiff", timeout=300) as answer:
-        result: NDArray[np.float32] = tifffile.imread(io.BytesIO(answer.read())) / np.float32(65535)
-    frames = [tifffile.imread(path) / np.float32(255) for path in paths]
+        result = np.asarray(tifffile.imread(io.BytesIO(answer.read())) / 65535, np.float32)
+    frames = [np.asarray(tifffile.imread(path) / 255, np.float32) for path in paths]
     return measure_lost_detail(result, frames).share
 
 

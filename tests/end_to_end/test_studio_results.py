@@ -222,7 +222,7 @@ def test_results_are_compared_opened_named_deleted_and_restored(studio, watched,
     expect(page.locator("#results .result:not(.deleted)")).to_have_count(1)
     expect(row(page, "laplacian-pyramid").locator("[aria-current]")).to_be_visible()
     page.reload()
-    page.locator("#results summary").click()
+    page.locator(".deleted-results summary").click()
     page.get_by_label("Restore: soft one").click()
     expect(page.locator("#results .result:not(.deleted)")).to_have_count(2)
     row(page, "soft one").get_by_label("Rename").click()
@@ -282,6 +282,21 @@ def test_the_brush_has_opacity_modes_an_eraser_and_a_list_of_its_strokes(studio,
     page.locator("#stroke-details summary").click()
     expect(page.get_by_label(re.compile("Stroke 1.*visible"))).to_have_attribute("aria-pressed", "false")
     assert studio.job(legs)["strokes"][0]["hidden"] is True
+
+
+def test_slabs_become_results_to_paint_from(studio, watched, leg_paths) -> None:
+    page = watched.page
+    identity = studio.make_job(leg_paths[:4], "slabs")
+    studio.fuse(identity, method="average", align=False)
+    tools.open_job(page, studio, identity)
+    page.locator(".slabs summary").click()
+    page.locator("#slab-size").fill("2")
+    page.locator("#slab-overlap").fill("0")
+    page.locator("#slab-overlap").press("Enter")
+    expect(page.locator("#results .result strong")).to_have_text(["average 3–4", "average 1–2", "average"])
+    row(page, "average 1–2").get_by_label("Compare with this").click()
+    expect(page.locator("#name-left")).to_have_text("average 1–2")
+    expect(page.locator("#source option").filter(has_text="average 3–4")).to_have_count(1)
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light")])

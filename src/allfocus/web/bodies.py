@@ -76,6 +76,13 @@ class OtherMethod(_Body):
     method: Annotated[str, Field(max_length=100)]
 
 
+class SlabSizes(_Body):
+    """How to cut a stack into slabs."""
+
+    size: Annotated[int, Field(ge=2, le=100_000)]
+    overlap: Annotated[int, Field(ge=0, le=100_000)] = 0
+
+
 class NewStroke(_Body):
     """A stroke to paint."""
 

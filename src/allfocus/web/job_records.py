@@ -123,6 +123,8 @@ class Run:
     options: FuseOptions | None = None
     notices: list[str] = field(default_factory=list)
     """Of its fusion; the job has those of the last that was started."""
+    slab: list[int] | None = None
+    """The first and the last of its frames that were fused, from 1, if it is a slab; ``frames`` are all of them."""
 
     @property
     def shown_name(self) -> str:
@@ -359,6 +361,7 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "legends": describe_colours(run.maps, run.frames),
         "tile_size": TILE_SIDE,
         "levels": run.levels,
+        "slab": run.slab,
         "faults": run.faults,
         "dismissed": list(run.dismissed),
     }
@@ -376,7 +379,7 @@ def _show_results(job: Job) -> list[dict[str, Any]]:
             "created": run.created,
             "width": run.width,
             "height": run.height,
-            "frames": len(run.frames),
+            "frames": len(run.names),
             "strokes": len(strokes),
             "bytes": run.bytes,
             "open": run is job.run,

@@ -1,6 +1,9 @@
 """The results of a job beside the open one: how it is put among them, and how one of them becomes the open one."""
 
-from allfocus.web.job_records import Job, KeptResult
+import time
+from dataclasses import replace
+
+from allfocus.web.job_records import Job, KeptResult, Run
 
 MOST_RESULTS = 50
 """Of one stack, deleted ones counted until they are removed for good."""
@@ -39,6 +42,28 @@ def _take(job: Job, kept: KeptResult) -> None:
     job.options, job.notices = kept.run.options or job.options, list(kept.run.notices)
     # Addresses of tiles carry the revision, and what they show is another picture now.
     job.revision += 1
+
+
+def slab_run(run: Run, folder: str, first: int, last: int, job: Job, size: int) -> Run:
+    """The run of a slab on the grid of another one: the frames from ``first`` (from 0) to before ``last``."""
+    return replace(
+        run,
+        folder=folder,
+        names=run.names[first:last],
+        left_out={},
+        seconds={},
+        maps=[],
+        has_report=False,
+        bytes=size,
+        first_revision=job.revision,
+        command="",
+        faults=None,
+        dismissed=[],
+        name=f"{run.shown_name} {first + 1}–{last}",
+        created=time.time(),
+        notices=[],
+        slab=[first + 1, last],
+    )
 
 
 def new_name(job: Job, method: str) -> str:

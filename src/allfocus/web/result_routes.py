@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from allfocus.web import faults, results
-from allfocus.web.bodies import ResultChange, Verdict
+from allfocus.web.bodies import ResultChange, SlabSizes, Verdict
 from allfocus.web.studio import Studio
 
 
@@ -22,6 +22,11 @@ def make_result_routes(studio: Studio) -> APIRouter:
     def judge_fault(job_id: str, fault_id: str, body: Verdict) -> dict[str, Any]:
         """Dismiss a fault, or take that back."""
         return faults.judge_fault(studio, job_id, fault_id, dismissed=body.dismissed)
+
+    @router.post("/slabs", status_code=202)
+    def make_slabs(job_id: str, body: SlabSizes) -> dict[str, Any]:
+        """Fuse every few neighbouring frames by themselves, each into a result of its own on the same grid."""
+        return studio.fusions.start_slabs(job_id, body.size, body.overlap)
 
     @router.post("/results/{result_id}/open")
     def open_result(job_id: str, result_id: str) -> dict[str, Any]:

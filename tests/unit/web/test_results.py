@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from allfocus.errors import OutputError
+from allfocus.scenes.rendering import render_scene
 from allfocus.web import store as store_module
 from allfocus.web.job_records import Job, KeptResult, Run, job_from_json, job_to_json
 from allfocus.web.kept_results import MOST_RESULTS, keep_open_result
@@ -239,6 +240,37 @@ def test_all_is_there_after_a_restart_and_a_job_from_before_opens(tmp_path, run_
         job = client.job(job_id)
         assert (job["state"], len(job["strokes"])) == ("done", 1)
         assert [(result["name"], result["open"]) for result in job["results"]] == [("average", True)]
+
+
+def test_slabs_are_results_on_the_same_grid_each_of_its_own_frames(client, encode) -> None:
+    frames = render_scene("slope", frames=4, size=(96, 128), shake=3.0).frames
+    stack = client.make_job([encode(np.rint(frame * 255).astype(np.uint8)) for frame in frames])
+    done = client.fuse(stack, method="average")
+    assert done["result"]["aligned"]
+    for size, overlap in ((4, 0), (5, 1), (3, 3), (1, 0)):
+        answer = client.post(f"/api/jobs/{stack}/slabs", json={"size": size, "overlap": overlap})
+        assert answer.status_code == 400, (size, overlap, answer.text)
+    assert client.post(f"/api/jobs/{stack}/slabs", json={"size": 2, "overlap": 1}).status_code == 202
+    job = client.wait(stack, lambda job: not job["alternative"])
+    made = {result["name"]: result for result in job["results"]}
+    assert list(made) == ["average", "average 1–2", "average 2–3", "average 3–4"]
+    assert all(result["comparable"] and result["frames"] == 2 for name, result in made.items() if "–" in name)
+    assert job["result"]["id"] == done["result"]["id"], "the open one stays open"
+    names = [f"frame-{frame['id']}" for frame in job["frames"]]
+    layers = client.work / "jobs" / stack / "layers"
+    aligned = []
+    for name in names:
+        tile(client, stack, name)  # which makes the layer
+        aligned.append(np.load(layers / job["result"]["id"] / name / "level0.npy").astype(float))
+    slab = np.load(layers / made["average 2–3"]["id"] / "result" / "level0.npy").astype(float)
+    assert np.abs(slab - (aligned[1] + aligned[2]) / 2).max() <= 1, "of 65535 levels"
+    assert np.abs(slab - (aligned[0] + aligned[1]) / 2).max() > 1000
+    shown = opened(client, stack, "average 2–3")["result"]
+    assert (shown["slab"], shown["faults"]) == ([2, 3], None)
+    tile(client, stack, names[1])
+    again = np.load(layers / shown["id"] / names[1] / "level0.npy")
+    assert np.array_equal(again, aligned[1]), "frames lie where they lay"
+    assert dab(client, stack, names[3]).status_code == 201
 
 
 def run_record(folder: str, **changes: Any) -> Run:

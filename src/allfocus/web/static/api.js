@@ -89,6 +89,7 @@ export const redo = (id) => request("POST", `${job(id)}/redo`);
 export const faults = (id) => request("GET", `${job(id)}/faults`);
 export const judgeFault = (id, fault, dismissed) => request("PUT", `${job(id)}/faults/${encodeURIComponent(fault)}`, { dismissed });
 const result = (id, name) => `${job(id)}/results/${encodeURIComponent(name)}`;
+export const makeSlabs = (id, size, overlap) => request("POST", `${job(id)}/slabs`, { size, overlap });
 export const openResult = (id, name) => request("POST", `${result(id, name)}/open`);
 export const changeResult = (id, name, change) => request("PUT", result(id, name), change);
 export const removeResult = (id, name) => request("DELETE", result(id, name));

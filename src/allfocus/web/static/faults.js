@@ -18,6 +18,7 @@ let faults = []; // of the result that is open, worst first
 let present = null; // the id of the one that is looked at
 let listOf = null; // which result they belong to
 let failure = null; // why there is no list
+let isWanted = false; // somebody asked for the first place before the list was here
 const warmed = new Set(); // layers that the server was asked to make ahead
 
 const resultKey = () => (state.job?.result ? `${state.job.id}/${state.job.result.first_revision}` : null);
@@ -35,7 +36,7 @@ const isOpen = (fault) => standing(fault) === "open";
 async function load() {
   const key = resultKey();
   if (key === listOf) return;
-  [faults, present, listOf, failure] = [[], null, key, null];
+  [faults, present, listOf, failure, isWanted] = [[], null, key, null, false];
   warmed.clear();
   draw();
   if (!key || state.job.result.faults === null) return;
@@ -46,6 +47,7 @@ async function load() {
     if (key === listOf) failure = problem.message;
   }
   draw();
+  if (isWanted && faults.length) nextFault();
 }
 
 // Going from one to the next --------------------------------------------------------------------------------------
@@ -77,6 +79,7 @@ export function previousFault() {
 
 function canCheck() {
   if (phase() === "done" && !faults.length) announce(summary());
+  isWanted = phase() === "done" && !faults.length && state.job.result.faults > 0; // a key that came before the list
   return phase() === "done" && faults.length > 0;
 }
 
@@ -131,6 +134,7 @@ function describe(fault) {
 function summary() {
   const { faults: count } = state.job.result;
   if (failure) return failure;
+  if (state.job.result.slab) return "A slab shows a part of the stack on purpose; it is not checked.";
   if (count === null) return "This result was made before places were listed. Fuse the stack again to get the list.";
   if (!faults.length) return count ? "Loading the places…" : "No place found: wherever a frame shows detail, the result shows it too.";
   const open = faults.filter(isOpen).length;

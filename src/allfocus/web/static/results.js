@@ -3,11 +3,13 @@
 import * as api from "./api.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
-import { emit, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { alternativeAtWork, emit, on, phase, setJob, setOther, setView, state } from "./state.js";
 
 const COMPARING = ["slider", "side", "flicker", "difference"];
 let naming = null; // the id of the result whose name is being typed
 let showsDeleted = false;
+let showsSlabs = false;
+const slab = { size: 8, overlap: 2 }; // what most use
 
 async function change(call, button, told) {
   const job = await attempt(call, button);
@@ -43,6 +45,35 @@ const restore = (result, button) => change(() => api.changeResult(state.job.id, 
 function removeForGood(result, button) {
   if (!window.confirm(`Remove ${result.name} and its brush strokes for good?`)) return;
   change(() => api.removeResult(state.job.id, result.id), button, `${result.name} is gone.`);
+}
+
+async function makeSlabs(event) {
+  event.preventDefault();
+  const { id } = state.job;
+  await change(() => api.makeSlabs(id, slab.size, slab.overlap), byId("make-slabs"), "Slabs are being made.");
+}
+
+function slabForm() {
+  const number = (name, label, least) =>
+    element(
+      "label",
+      { for: `slab-${name}` },
+      label,
+      element("input", { type: "number", id: `slab-${name}`, min: String(least), max: "1000", value: String(slab[name]), required: true, oninput: (event) => (slab[name] = Number(event.target.value)) }),
+    );
+  const working = Boolean(alternativeAtWork(state.job));
+  return element(
+    "details.slabs",
+    { open: showsSlabs, ontoggle: (event) => (showsSlabs = event.target.open) },
+    element("summary", {}, "Slabs"),
+    element(
+      "form",
+      { onsubmit: makeSlabs },
+      element("p.hint", {}, "Fuses every few neighbouring frames by themselves, as results to paint from."),
+      element("div.row", {}, number("size", "Frames", 2), number("overlap", "Overlap", 0)),
+      element("button.small.wide", { id: "make-slabs", type: "submit", disabled: working }, working ? "At work…" : "Make slabs"),
+    ),
+  );
 }
 
 // What is shown ---------------------------------------------------------------------------------------------------
@@ -117,17 +148,19 @@ function draw() {
   const box = byId("results");
   const results = phase() === "done" ? state.job.results : [];
   const deleted = results.filter((result) => result.deleted);
-  box.hidden = results.length < 2;
+  box.hidden = !results.length;
   if (box.hidden) {
     box.replaceChildren();
     return;
   }
   if (naming && box.contains(document.activeElement) && document.activeElement.classList.contains("result-name")) return;
+  const field = box.contains(document.activeElement) ? document.activeElement.id : "";
   const focused = box.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") ?? document.activeElement.closest("[data-result]")?.dataset.result : null;
   const kept = results.filter((result) => !result.deleted);
   box.replaceChildren(
     element("h2", { id: "results-title" }, "Results ", element("span.count", {}, String(kept.length))),
     element("ul.result-list", {}, [...kept].reverse().map(row)),
+    ...(state.job.result.slab || state.job.result.frames.length < 3 ? [] : [slabForm()]),
     ...(deleted.length
       ? [
           element(
@@ -139,7 +172,8 @@ function draw() {
         ]
       : []),
   );
-  if (focused) (box.querySelector(`[aria-label="${CSS.escape(focused)}"]`) ?? box.querySelector(`[data-result="${CSS.escape(focused)}"] button`))?.focus({ preventScroll: true });
+  if (field) byId(field)?.focus({ preventScroll: true });
+  else if (focused) (box.querySelector(`[aria-label="${CSS.escape(focused)}"]`) ?? box.querySelector(`[data-result="${CSS.escape(focused)}"] button`))?.focus({ preventScroll: true });
 }
 
 on("job view", draw);

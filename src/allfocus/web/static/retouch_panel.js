@@ -12,9 +12,9 @@ const sizeToSlider = (size) => Math.round((Math.log(size / 2) / Math.log(500)) *
 const sliderToSize = (value) => 2 * 500 ** (value / SIZE_STEPS);
 
 const MODES = [
-  ["replace", "Take everything"],
-  ["lighten", "Only what is lighter"],
-  ["darken", "Only what is darker"],
+  ["replace", "Everything"],
+  ["lighten", "Lighter only"],
+  ["darken", "Darker only"],
 ];
 
 function range(id, label, attributes, shown) {
@@ -98,10 +98,11 @@ function drawPanel() {
 function drawCount() {
   if (phase() !== "done" || !byId("undo")) return;
   const { strokes, redo_count } = state.job;
+  const shown = strokes.filter(({ hidden }) => !hidden).length;
   byId("undo").disabled = !strokes.length;
   byId("redo").disabled = !redo_count;
   byId("quick-undo").disabled = !strokes.length;
-  byId("stroke-count").textContent = isSending() ? "Rendering at full bit depth…" : strokes.length ? `${plural(strokes.length, "stroke")} in the result` : "";
+  byId("stroke-count").textContent = isSending() ? "Rendering at full bit depth…" : strokes.length ? `${shown < strokes.length ? `${shown} of ` : ""}${plural(strokes.length, "stroke")} in the result` : "";
   canvas.dataset.strokes = String(strokes.length);
   canvas.dataset.busy = String(isSending());
 }
