@@ -180,9 +180,14 @@ class Job:
     others: list[KeptResult] = field(default_factory=list)
     """The results that are not open."""
 
+    def results(self) -> list[KeptResult]:
+        """All results with what was done to them, the open one first."""
+        own = [KeptResult(self.run, self.alternatives, self.strokes, self.undone)] if self.run else []
+        return [*own, *self.others]
+
     def runs(self) -> list[Run]:
         """Those of all results, the open one first."""
-        return [*([self.run] if self.run else []), *(item.run for item in self.others)]
+        return [item.run for item in self.results()]
 
     def find_run(self, name: str) -> Run | None:
         """The run with this name, deleted or not, or None."""
@@ -190,17 +195,11 @@ class Job:
 
     def strokes_of(self, run: Run) -> list[Stroke]:
         """The strokes that were painted into one of the results."""
-        kept = next((item for item in self.others if item.run is run), None)
-        return self.strokes if kept is None else kept.strokes
-
-    def all_alternatives(self) -> list[tuple[Run | None, list[Alternative]]]:
-        """Those of each result."""
-        return [(self.run, self.alternatives), *((item.run, item.alternatives) for item in self.others)]
+        return next((item.strokes for item in self.others if item.run is run), self.strokes)
 
     def all_strokes(self) -> list[Stroke]:
         """Those of all results, undone ones too."""
-        kept = [stroke for item in self.others for stroke in (*item.strokes, *item.undone)]
-        return [*self.strokes, *self.undone, *kept]
+        return [stroke for item in self.results() for stroke in (*item.strokes, *item.undone)]
 
     def frame(self, frame_id: str) -> Frame | None:
         """The frame with this id, or None."""
@@ -241,7 +240,8 @@ def job_from_json(content: dict[str, Any]) -> Job:
     """
     # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
     job = TypeAdapter(Job).validate_python(content)
-    states = [job.state, *(item.state for _, own in job.all_alternatives() for item in own)]
+    alternatives = [*job.alternatives, *(item for kept in job.others for item in kept.alternatives)]
+    states = [job.state, *(item.state for item in alternatives)]
     if not all(state in STATES for state in states):
         raise ValueError(f"no job is {' or '.join(states)}")
     sizes = [(frame.width, frame.height) for frame in job.frames] + [(run.width, run.height) for run in job.runs()]
@@ -249,6 +249,8 @@ def job_from_json(content: dict[str, Any]) -> Job:
         raise ValueError("a picture has no size")
     if not all(0 < stroke.opacity <= 1 and stroke.mode in STROKE_MODES for stroke in job.all_strokes()):
         raise ValueError("a stroke cannot be painted")
+    if any(run.slab and not (len(run.slab) == 2 and 1 <= run.slab[0] <= run.slab[1]) for run in job.runs()):
+        raise ValueError("a slab has no frames")
     folders = [run.folder for run in job.runs()]
     if len(set(folders)) < len(folders) or not all(RUN_NAME.fullmatch(name) for name in folders):
         raise ValueError("a run is none of ours")
@@ -369,8 +371,6 @@ def _show_result(job: Job) -> dict[str, Any] | None:
 
 def _show_results(job: Job) -> list[dict[str, Any]]:
     """All results of a job, the oldest first."""
-    found = [(job.run, job.strokes, False)] if job.run else []
-    found += [(item.run, item.strokes, item.deleted) for item in job.others]
     return [
         {
             "id": run.folder,
@@ -379,14 +379,16 @@ def _show_results(job: Job) -> list[dict[str, Any]]:
             "created": run.created,
             "width": run.width,
             "height": run.height,
-            "frames": len(run.names),
+            "frames": run.slab[1] - run.slab[0] + 1 if run.slab else len(run.frames),
             "strokes": len(strokes),
             "bytes": run.bytes,
             "open": run is job.run,
             "deleted": deleted,
             "comparable": job.run is not None and run.fits(job.run),
         }
-        for run, strokes, deleted in sorted(found, key=lambda item: item[0].first_revision)
+        for run, strokes, deleted in sorted(
+            ((item.run, item.strokes, item.deleted) for item in job.results()), key=lambda item: item[0].first_revision
+        )
     ]
 
 

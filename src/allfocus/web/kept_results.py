@@ -49,7 +49,6 @@ def slab_run(run: Run, folder: str, first: int, last: int, job: Job, size: int) 
     return replace(
         run,
         folder=folder,
-        names=run.names[first:last],
         left_out={},
         seconds={},
         maps=[],

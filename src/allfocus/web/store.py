@@ -212,11 +212,10 @@ def remove_unnamed(folder: Path, job: Job) -> None:
     kept = {run.folder for run in job.runs()}
     stale = [entry.name for entry in folder.iterdir() if RUN_NAME.fullmatch(entry.name) and entry.name not in kept]
     stale += [f"layers/{name}" for name in _names_in(folder / "layers") if name not in kept]
-    for run, alternatives in job.all_alternatives():
-        if run:
-            done = {f"method-{item.method}" for item in alternatives if item.state == DONE}
-            place = f"{run.folder}/alternatives"
-            stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
+    for result in job.results():
+        done = {f"method-{item.method}" for item in result.alternatives if item.state == DONE}
+        place = f"{result.run.folder}/alternatives"
+        stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
     stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]
     stale += [f"thumbnails/{name}" for name in _names_in(folder / "thumbnails") if name.split(".")[0] not in names]

@@ -309,6 +309,15 @@ def test_a_result_without_size_or_with_an_unknown_state_is_refused() -> None:
         job_from_json(content)
 
 
+@pytest.mark.parametrize("slab", [[1], [1, 2, 3], [0, 2], [3, 2], ["a", "b"]])
+def test_a_slab_without_frames_is_refused(slab: list[Any]) -> None:
+    content = job_to_json(Job("0" * 24, "x", 0, 0, run=run_record("run-00000000", slab=[1, 2])))
+    assert job_from_json(content).run is not None
+    content["run"]["slab"] = slab
+    with pytest.raises(ValueError, match=r"slab|validation"):
+        job_from_json(content)
+
+
 def test_what_cannot_be_saved_did_not_happen(client, stack, monkeypatch) -> None:
     names, before = ids(client, stack), client.job(stack)
 
