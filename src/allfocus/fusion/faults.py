@@ -143,7 +143,7 @@ def _largest_side(size: tuple[int, int]) -> int:
 
 
 def _places(mask: NDArray[np.bool_], side: int) -> Iterator[Cells]:
-    """The cells of a mask that lie together, in pieces of at most ``side`` cells across and down."""
+    """The cells of a mask that lie together, in pieces of about ``side`` cells across and down at most."""
     reach = np.ones((GAP + 1, GAP + 1), np.uint8)
     count, labels = cv2.connectedComponents(cv2.dilate(mask.astype(np.uint8), reach), connectivity=8)
     cells = np.argwhere(mask)
@@ -151,7 +151,9 @@ def _places(mask: NDArray[np.bool_], side: int) -> Iterator[Cells]:
     order = np.argsort(numbers, kind="stable")
     for place in np.split(cells[order], np.cumsum(np.bincount(numbers, minlength=count))[:-1]):
         if len(place):
-            pieces = (place - place.min(axis=0)) // max(1, side)
+            first, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
+            # Even pieces, which may be half as large again: a cut must not leave a sliver.
+            pieces = (place - first) * np.maximum(1, np.rint(extent / max(1, side)).astype(int)) // extent
             for piece in np.unique(pieces, axis=0):
                 yield place[(pieces == piece).all(axis=1)]
 
