@@ -90,7 +90,7 @@ def find_faults(fusion: FusionResult) -> tuple[Fault, ...]:
     """The places of a fused picture that are worth a look: lost detail, then places in doubt, each worst first.
 
     Args:
-        fusion: With ``lost_detail``; without it there are none. Maps that a method does not make are not needed.
+        fusion: Of any number of channels. What it does not tell, lost detail or maps, gives no faults.
 
     Example:
         >>> import allfocus
@@ -175,7 +175,8 @@ def _by_frame(which: NDArray[np.int16], strength: NDArray[np.float32]) -> Iterat
 def _unsure_faults(fusion: FusionResult, size: tuple[int, int]) -> Iterator[Fault]:
     if fusion.confidence is None or fusion.decision is None:
         return
-    grey = grey_levels(np.asarray(fusion.image, np.float32))
+    image = np.asarray(fusion.image, np.float32)
+    grey = grey_levels(image) if image.ndim == 2 or image.shape[2] == 3 else image.mean(axis=2)
     low, high = np.percentile(grey[::4, ::4], (0.2, 99.8))
     shape = (-(-size[1] // UNSURE_CELL), -(-size[0] // UNSURE_CELL))
     mean, square, sure = (_reduce(own, shape) for own in (grey, grey * grey, fusion.confidence))

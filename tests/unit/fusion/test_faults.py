@@ -99,6 +99,13 @@ def test_a_textured_patchwork_without_confidence_is_in_doubt_and_names_the_frame
     assert (faults[0].left, faults[0].top, faults[0].width, faults[0].height) == (64, 64, 64, 64)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+def test_pictures_of_any_number_of_channels_are_looked_at(channels: int) -> None:
+    image = np.random.default_rng(1).random((128, 128, channels), np.float32)
+    decision = np.random.default_rng(2).integers(0, 3, (128, 128)).astype(np.int16)
+    assert find_faults(FusionResult(image, decision, None, np.zeros((128, 128), np.float32)))[0].kind == UNSURE
+
+
 @pytest.mark.parametrize("change", ["calm", "sure", "of one frame"])
 def test_places_that_are_calm_sure_or_of_one_frame_are_not_in_doubt(change: str) -> None:
     image = np.random.default_rng(1).random((256, 256), np.float32)
