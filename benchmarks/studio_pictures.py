@@ -115,6 +115,15 @@ def retouching(page: Page, address: str, identity: str) -> None:
     page.locator("#brush").click()
 
 
+def checking(page: Page, address: str, identity: str) -> None:
+    """A place that lost detail, beside the frame that has it."""
+    page.goto(f"{address}/#/stack/{identity}")
+    expect(page.locator("#tab-check .badge")).to_be_visible()
+    page.keyboard.press("n")
+    settle(page)
+    save("check", shot(page))
+
+
 def animation(page: Page, address: str, identity: str) -> None:
     """The slider moving over the picture and back."""
     page.set_viewport_size({"width": 1180, "height": 740})
@@ -151,6 +160,8 @@ def main() -> None:
         open_result(light, address, first, "c")
         save("slider", shot(light))
         retouching(light, address, second)
+        legs = render(folder / "legs", "legs")
+        checking(light, address, fuse(address, "Legs", legs, method="dct-corr", align=False))
         open_result(dark, address, first, "m")
         depth = shot(dark)
         dark.keyboard.press("3")

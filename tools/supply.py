@@ -34,6 +34,8 @@ EXTRAS = ("train", "rivals", "raw", "heif", "web", "batch", "docs", "dev")
 """What `make test` installs."""
 NOT_PINNED = {"pip", "setuptools"}
 """Every environment brings its own."""
+READ_IN_THE_PACKAGE = {"axe-playwright-python": "MIT; axe-core in it: MPL-2.0"}
+"""Licences of packages that declare none but carry the text of one."""
 
 
 @dataclass
@@ -111,8 +113,9 @@ def closure(requirements: list[Requirement]) -> dict[str, Package]:
                 sys.exit(f"{one.name} is not installed here; pip install -e '.[{','.join(EXTRAS)}]' and try again")
             headers = headers_of(installed)
             if key not in found:
+                licence = READ_IN_THE_PACKAGE.get(key) or licence_of(headers)
                 # A local version, such as 2.13.0+cpu, names a build of one index; 2.13.0 is what is asked for.
-                found[key] = Package(str(headers["Name"]), Version(installed.version).public, licence_of(headers))
+                found[key] = Package(str(headers["Name"]), Version(installed.version).public, licence)
             found[key].groups.add(group)
             own = [Requirement(text) for text in installed.requires or []]
             own = [text for text in own if applies(text, one.extras)]

@@ -163,7 +163,7 @@ def test_a_stroke_that_would_take_a_minute_is_refused(tmp_path):
         job.frames = [type("Frame", (), {"id": "0123456789ab"})()]
         points = [[float(number % 1000), 350.0] for number in range(20_000)]
         with pytest.raises(Refusal, match="brush") as refused:
-            Viewer(studio).add_stroke(job_id, "frame-0123456789ab", points, 4000.0, 0.5)
+            Viewer(studio).add_stroke(job_id, Stroke("s", "frame-0123456789ab", points, 4000.0, 0.5))
         assert refused.value.status == 413
         job.frames = []
     finally:

@@ -201,7 +201,7 @@ def test_moved_frames_are_aligned_and_the_report_says_how(run_command, tmp_path,
         "output", "outputs", "method", "width", "height", "frames", "left_out", "aligned", "model", "confidences",
         "decision_map", "depth_map", "depth_preview", "confidence_map", "error_map", "check_map", "veil_map", "report",
         "slabs", "linear_light", "transparent", "lost_detail", "seconds", "seconds_by_step", "notices", "dimensions",
-        "series",
+        "series", "faults",
     }  # fmt: skip
     assert report["output"] == str(tmp_path / "o.png")
     assert report["frames"] == [f"frame_{number}.png" for number in range(4)]
@@ -334,6 +334,10 @@ def test_the_command_warns_where_detail_is_lost_and_says_where_to_look(run_comma
     assert told["share"] > 0.3
     assert sorted(told["bands"]) == ["0", "1", "2"]
     assert {"left", "top", "width", "height", "frame", "lost"} == set(told["places"][0])
+    worst = json.loads(done.stdout)["faults"][0]
+    assert set(worst) == {"kind", "left", "top", "width", "height", "frame", "share", "strength"}
+    assert worst["kind"] == "lost"
+    assert worst["frame"] in (1, 2, 3)
     assert read_image(check).is_colour
     done = run_command("fuse", frames, "-o", tmp_path / "q.png", "--method", "laplacian-pyramid", "--no-align")
     assert done.stderr == ""

@@ -763,7 +763,7 @@ def test_the_sharpest_frame_under_the_cursor_is_found(watched, studio, finished,
     detail = [
         np.abs(np.diff(patch, n=2, axis=0)).mean() + np.abs(np.diff(patch, n=2, axis=1)).mean() for patch in patches
     ]
-    page.keyboard.press("p")
+    page.keyboard.press("s")
     expect(page.locator(".message")).to_contain_text("is sharpest here")
     chosen = page.locator("#source option:checked").inner_text()
     assert chosen == f"shot_{int(np.argmax(detail)) + 1}.tif"

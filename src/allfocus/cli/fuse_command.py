@@ -120,6 +120,8 @@ def _details(result: "StackFusion") -> dict[str, object]:
 
 def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
     """What ``--json`` prints."""
+    from allfocus.fusion.faults import find_faults
+
     alignment = result.alignment
     height, width = result.image.shape[:2]
     return {
@@ -140,6 +142,7 @@ def _describe(result: "StackFusion", seconds: float) -> dict[str, Any]:
         "linear_light": result.settings["linear_light"],
         "transparent": result.covered is not None,
         "lost_detail": result.lost_detail.to_plain() if result.lost_detail is not None else None,
+        "faults": [fault.to_plain() for fault in find_faults(result)],
         "seconds": round(seconds, 3),
         "seconds_by_step": result.seconds,
         "notices": result.notices,

@@ -130,6 +130,8 @@ class LostDetail:
     mended: tuple[LostPlace, ...] = ()
     """Places that had lost detail and were decided again (:mod:`.mending`), each with the frame that was taken and what
     had been lost; largest first."""
+    strength: NDArray[np.float32] | None = None
+    """(h, w), how strong what is missing in each cell is, as part of the range of values; None where not known."""
 
     @property
     def is_worth_a_warning(self) -> bool:
@@ -457,7 +459,7 @@ class DetailMeter:
         cell = 2 * self._scale
         share, erased = (100 * float((loss > limit).mean()) for limit in (0, ERASED))
         places = _find_places(loss, strength, which, cell, self._size)
-        return LostDetail(share, erased, shares, loss, which, cell, places)
+        return LostDetail(share, erased, shares, loss, which, cell, places, strength=strength)
 
 
 def _halve(values: Map) -> Map:

@@ -179,7 +179,7 @@ class FuseOptions:
         title="Slabs", flags="--slab", metavar="SIZE,OVERLAP",
         absent={
             BATCH: "the names of slabs depend on which frames can be read",
-            STUDIO: "there frames themselves are the sources of the brush",
+            STUDIO: "there they are made of a finished result",
         },
     )  # fmt: skip
     z_step: str | None = _option(

@@ -124,7 +124,7 @@ def fuse_files(
         )
         slabs = plan.slabs(len(kept))
         for number, slab in enumerate(slabs, start=1):
-            with _slab_alone(slab, spool) as part:
+            with slab_alone(slab, spool) as part:
                 fused = fuse_spool(part, check=False)
                 writer.write_picture(slab.path, fused.image, covered_part(part), frames=len(part))
             notes.tell("slabs", number, len(slabs))
@@ -173,7 +173,7 @@ def _room_to_keep() -> int:
 
 
 @contextmanager
-def _slab_alone(slab: Slab, spool: FrameSpool) -> Iterator[FrameSpool]:
+def slab_alone(slab: Slab, spool: FrameSpool) -> Iterator[FrameSpool]:
     """A spool of the frames of a slab."""
     everything = (slice(None), slice(None))
     masks = spool.valid

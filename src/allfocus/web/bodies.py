@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from allfocus.stack.options import STUDIO, FuseOptions, offered
+from allfocus.web.job_records import STROKE_MODES
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
@@ -75,6 +76,13 @@ class OtherMethod(_Body):
     method: Annotated[str, Field(max_length=100)]
 
 
+class SlabSizes(_Body):
+    """How to cut a stack into slabs."""
+
+    size: Annotated[int, Field(ge=2, le=100_000)]
+    overlap: Annotated[int, Field(ge=0, le=100_000)] = 0
+
+
 class NewStroke(_Body):
     """A stroke to paint."""
 
@@ -82,3 +90,25 @@ class NewStroke(_Body):
     points: Annotated[list[Point], Field(min_length=1, max_length=20_000)]
     radius: Annotated[float, Field(gt=0, le=4000, allow_inf_nan=False)]
     hardness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    fault: Annotated[str | None, Field(max_length=20)] = None
+    opacity: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    mode: Literal[*STROKE_MODES] = "replace"  # type: ignore[valid-type]  # one home for the names
+
+
+class StrokeChange(_Body):
+    """What is to change about a stroke that was painted."""
+
+    hidden: bool
+
+
+class ResultChange(_Body):
+    """What is to change about a result; what is left out stays."""
+
+    name: Annotated[str | None, Field(max_length=1000)] = None
+    deleted: bool | None = None
+
+
+class Verdict(_Body):
+    """What somebody thinks of a fault."""
+
+    dismissed: bool

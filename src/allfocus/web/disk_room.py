@@ -27,7 +27,7 @@ class DiskRoom:
         with self._store.lock:
             jobs = list(self._store.jobs.values())
             own = sum(frame.bytes for job in jobs for frame in job.frames if frame.path is None)
-            runs = sum(job.run.bytes for job in jobs if job.run is not None)
+            runs = sum(run.bytes for job in jobs for run in job.runs())
             return own + runs + self._coming + self._cache.used
 
     def free(self) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
 from allfocus.stack.options import FuseOptions
+from allfocus.stack.plan import cut_slabs
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.job_records import (
     ACTIVE,
@@ -21,10 +23,12 @@ from allfocus.web.job_records import (
     Alternative,
     Frame,
     Job,
+    KeptResult,
     Run,
     command_to_copy,
     find_problems,
 )
+from allfocus.web.kept_results import MOST_RESULTS, keep_open_result, new_name, slab_run
 from allfocus.web.layers import layer_bytes
 from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
     from allfocus.web.studio import Studio
 
 MOST_NOTICES = 500
+SLABS = "slabs"
+"""The name under which slabs that are being made stand among the alternatives."""
 
 _log = logging.getLogger("allfocus.web")
 
@@ -80,6 +86,8 @@ class Fusions:
                 raise Refusal(409, "the job is running already; cancel it first")
             if any(item.state in ACTIVE for item in job.alternatives):
                 raise Refusal(409, "another method runs for this job; wait for it or cancel it")
+            if len(job.runs()) >= MOST_RESULTS:
+                raise Refusal(409, f"the stack has {MOST_RESULTS} results; delete some of them for good first")
             included = [frame for frame in job.frames if frame.included]
             if len(included) < 2:
                 raise Refusal(400, f"{len(included)} frames are included; a stack needs at least two")
@@ -123,6 +131,26 @@ class Fusions:
             self._studio.store.save(job)
             return self._studio.show(job)
 
+    def start_slabs(self, job_id: str, size: int, overlap: int) -> dict[str, Any]:
+        """The job, with slabs of its open result waiting to be made, each a result of its own."""
+        with self._studio.store.lock:
+            job = self._studio.job(job_id)
+            if job.run is None or job.state in ACTIVE or any(item.state in ACTIVE for item in job.alternatives):
+                raise Refusal(409, "slabs can be made when the job is done and nothing else runs for it")
+            if any(job.frame(name) is None for name in job.run.frames):
+                raise Refusal(409, "a frame of the result was removed; start the job again first")
+            spans = cut_slabs(len(job.run.frames), size, overlap)
+            if len(job.runs()) + len(spans) > MOST_RESULTS:
+                raise Refusal(409, f"with {len(spans)} slabs the stack had more than {MOST_RESULTS} results")
+            run = job.run
+            each = 2 * layer_bytes(run.width, run.height, run.channels, run.working_depth)
+            self._studio.room.require(len(spans) * each)
+            self._queue.submit(Work(job_id, SLABS, True, self._new_process(), slabs=(size, overlap)))
+            job.alternatives = [item for item in job.alternatives if item.method != SLABS]
+            job.alternatives.append(Alternative(SLABS, QUEUED))
+            self._studio.store.save(job)
+            return self._studio.show(job)
+
     def cancel(self, job_id: str) -> dict[str, Any]:
         """The job, with all its work ended."""
         with self._studio.store.lock:
@@ -136,7 +164,9 @@ class Fusions:
     def _carry_out(self, work: Work) -> None:
         """Do one piece of long work in the thread that minds it."""
         try:
-            if work.alternative:
+            if work.slabs is not None:
+                self._run_slabs(work, *work.slabs)
+            elif work.alternative:
                 self._run_alternative(work)
             else:
                 self._run_fusion(work)
@@ -184,6 +214,7 @@ class Fusions:
                 **{frame.name: unfit[frame.id] for frame in job.frames if frame.included and frame.id in unfit},
                 **reply.pop("left_out"),
             }
+            keep_open_result(job)
             job.revision += 1
             job.run = Run(
                 folder=run_name,
@@ -197,39 +228,77 @@ class Fusions:
                 first_revision=job.revision,
                 crop=options.crop,
                 command=command_to_copy(frames, options),
+                name=new_name(job, options.method),
+                created=time.time(),
+                options=options,
+                notices=list(job.notices),
                 **reply,
             )
-            job.strokes, job.undone, job.alternatives = [], [], []
             self._conclude(job, work, DONE, None)
-            self._studio.cache.forget(folder / "layers")
             self._tidy(job)
             self._studio.cache.add(folder / "layers" / run_name / "result")
 
-    def _run_alternative(self, work: Work) -> None:
+    def _begin_beside(self, work: Work) -> tuple[Job, Run, dict[str, Any]] | None:
+        """The job, its open run and what every task beside it is told; None when there is nothing to do any more."""
         with self._studio.store.lock:
             job = self._studio.store.jobs.get(work.job_id)
             if job is None:
-                return
+                return None
             if job.run is None or work.cancelled:
                 self._conclude(job, work, CANCELLED, None)
-                return
+                return None
             self._set_alternative(job, work.method, RUNNING, None)
             self._studio.store.save(job)
             run = job.run
-            paths = [
-                str(self._studio.store.frame_path(job, frame))
-                for frame in map(job.frame, run.frames)
-                if frame is not None
-            ]
+            frames = [frame for frame in map(job.frame, run.frames) if frame is not None]
+            return job, run, {
+                "paths": [str(self._studio.store.frame_path(job, frame)) for frame in frames],
+                "names": [frame.name for frame in frames],
+                "run": str(self._studio.store.folder(job.id) / run.folder),
+                "working_depth": run.working_depth,
+                "white": run.white,
+            }  # fmt: skip
+
+    def _run_slabs(self, work: Work, size: int, overlap: int) -> None:
+        begun = self._begin_beside(work)
+        if begun is None:
+            return
+        job, run, values = begun
+        folder = self._studio.store.folder(job.id)
+        spans = cut_slabs(len(run.frames), size, overlap)
+        names = [f"run-{secrets.token_hex(4)}" for _ in spans]
+        chosen = replace(run.options or FuseOptions(), method=run.method, crop=run.crop)
+        values |= {
+            "spans": spans,
+            "folders": [str(folder / name) for name in names],
+            "layers": [str(folder / "layers" / name / "result") for name in names],
+            "options": self._complete(chosen).settings(),
+        }
+        reply = self._run_task(job, work, "fuse_slabs", values)
+        with self._studio.store.lock:
+            if reply is not None and self._studio.store.holds(job) and not work.cancelled:
+                for name, (first, last) in zip(names, spans, strict=True):
+                    job.revision += 1
+                    slab = slab_run(run, name, first, last, job, size_of(folder / name))
+                    job.others = [*job.others, KeptResult(slab)]
+                job.alternatives = [item for item in job.alternatives if item.method != SLABS]
+                self._studio.store.save(job)
+                self._studio.progress.pop(job.id, None)
+                for name in names:
+                    self._studio.cache.add(folder / "layers" / name / "result")
+            elif reply is not None and self._studio.store.holds(job):
+                self._conclude(job, work, CANCELLED, None)
+            self._tidy(job)
+
+    def _run_alternative(self, work: Work) -> None:
+        begun = self._begin_beside(work)
+        if begun is None:
+            return
+        job, run, values = begun
         target = self._studio.store.folder(job.id) / run.folder
-        values = {
-            "paths": paths,
-            "names": run.names,
-            "run": str(target),
+        values |= {
             "layer": str(target / "alternatives" / f"method-{work.method}"),
             "options": self._complete(FuseOptions(method=work.method, crop=run.crop)).settings(),
-            "working_depth": run.working_depth,
-            "white": run.white,
         }
         reply = self._run_task(job, work, "fuse_alternative", values)
         with self._studio.store.lock:

@@ -19,6 +19,8 @@ class Work:
     """False for the fusion of the job, True for another method's result beside it."""
     process: WorkerProcess = field(default_factory=WorkerProcess)
     cancelled: bool = False
+    slabs: tuple[int, int] | None = None
+    """Frames and overlap of the slabs to make of the open result."""
 
 
 class FusionQueue:

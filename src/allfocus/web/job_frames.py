@@ -192,7 +192,7 @@ def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
         frame = job.frame(frame_id)
         if frame is None:
             raise Refusal(404, "the job has no such frame")
-        if any(stroke.source == f"frame-{frame_id}" for stroke in (*job.strokes, *job.undone)):
+        if any(stroke.source == f"frame-{frame_id}" for stroke in job.all_strokes()):
             raise Refusal(409, f"strokes were painted from {frame.name}; undo them, or leave the frame out instead")
         job.frames.remove(frame)
         studio.store.save(job)

@@ -12,8 +12,10 @@ from pydantic import TypeAdapter
 
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
+from allfocus.web.work_folder import RUN_NAME
 
 TILE_SIDE = 256
+STROKE_MODES = ("replace", "lighten", "darken")
 LONGEST_NAME = 120
 
 NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
@@ -61,6 +63,14 @@ class Stroke:
     """Pixels; at this distance the stroke ends."""
     hardness: float
     """0..1: the part of the radius within which the source is taken as it is."""
+    fault: str | None = None
+    """The fault of the result that it mends; None for one drawn by hand."""
+    opacity: float = 1.0
+    """How much of the source is taken at most, above 0 to 1."""
+    mode: str = "replace"
+    """"lighten" and "darken" take only pixels that are lighter or darker than what is there."""
+    hidden: bool = False
+    """Whether it is left out of the picture for now."""
 
 
 @dataclass
@@ -102,6 +112,30 @@ class Run:
     """Whether aligned frames were cropped to what all of them show."""
     command: str | None = None
     """The command line that makes the same; empty when none can, None when the run is older than this field."""
+    faults: int | None = None
+    """How many faults were found (see :mod:`.faults`); None when the run is older than this field."""
+    dismissed: list[str] = field(default_factory=list)
+    """The faults that somebody looked at and found to be none."""
+    name: str = ""
+    """What it is called; empty for its method."""
+    created: float = 0.0
+    """Seconds since 1970; 0 when the run is older than this field."""
+    options: FuseOptions | None = None
+    notices: list[str] = field(default_factory=list)
+    """Of its fusion; the job has those of the last that was started."""
+    slab: list[int] | None = None
+    """The first and the last of its frames that were fused, from 1, if it is a slab; ``frames`` are all of them."""
+
+    @property
+    def shown_name(self) -> str:
+        """What clients call it."""
+        return self.name or self.method
+
+    def fits(self, other: "Run") -> bool:
+        """Whether the pictures of two runs lie on one grid, pixel by pixel."""
+        return (self.width, self.height, self.channels, self.working_depth) == (
+            other.width, other.height, other.channels, other.working_depth,
+        )  # fmt: skip
 
     @property
     def levels(self) -> int:
@@ -110,8 +144,23 @@ class Run:
 
 
 @dataclass
+class KeptResult:
+    """A result of a stack that is not the open one, as it was left."""
+
+    run: Run
+    alternatives: list[Alternative] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    undone: list[Stroke] = field(default_factory=list)
+    deleted: bool = False
+    """Whether somebody deleted it; until that is done for good, it can be restored."""
+
+
+@dataclass
 class Job:
-    """One stack with all that was done to it."""
+    """One stack with all that was done to it.
+
+    Of its results one is open: its run, alternatives and strokes are the job's own. The others are kept beside it.
+    """
 
     id: str
     name: str
@@ -128,6 +177,29 @@ class Job:
     strokes: list[Stroke] = field(default_factory=list)
     undone: list[Stroke] = field(default_factory=list)
     revision: int = 0
+    others: list[KeptResult] = field(default_factory=list)
+    """The results that are not open."""
+
+    def results(self) -> list[KeptResult]:
+        """All results with what was done to them, the open one first."""
+        own = [KeptResult(self.run, self.alternatives, self.strokes, self.undone)] if self.run else []
+        return [*own, *self.others]
+
+    def runs(self) -> list[Run]:
+        """Those of all results, the open one first."""
+        return [item.run for item in self.results()]
+
+    def find_run(self, name: str) -> Run | None:
+        """The run with this name, deleted or not, or None."""
+        return next((run for run in self.runs() if run.folder == name), None)
+
+    def strokes_of(self, run: Run) -> list[Stroke]:
+        """The strokes that were painted into one of the results."""
+        return next((item.strokes for item in self.others if item.run is run), self.strokes)
+
+    def all_strokes(self) -> list[Stroke]:
+        """Those of all results, undone ones too."""
+        return [stroke for item in self.results() for stroke in (*item.strokes, *item.undone)]
 
     def frame(self, frame_id: str) -> Frame | None:
         """The frame with this id, or None."""
@@ -138,9 +210,20 @@ class Job:
         if self.run is None:
             return []
         present = [name for name in self.run.frames if self.frame(name) is not None]
-        found = ["result", *(f"frame-{name}" for name in present), *(f"difference-{name}" for name in present)]
-        found += self.run.maps
-        return found + [f"method-{item.method}" for item in self.alternatives if item.state == DONE]
+        beside = [f"method-{item.method}" for item in self.alternatives if item.state == DONE] + self._result_layers()
+        found = ["result", *(f"frame-{name}" for name in present), *self.run.maps, *beside]
+        return found + [f"difference-{name}" for name in (*present, *beside)]
+
+    def _result_layers(self) -> list[str]:
+        """Results to compare with: each as it was fused, which can be painted from, and with its strokes if it has any.
+
+        The open one as it was fused is there once it has strokes: painting from it takes them off.
+        """
+        found = [self.run.folder] if self.run and self.strokes else []
+        for item in self.others:
+            if self.run and not item.deleted and item.run.fits(self.run):
+                found += [item.run.folder, *([f"retouched-{item.run.folder}"] if item.strokes else [])]
+        return found
 
 
 def job_to_json(job: Job) -> dict[str, Any]:
@@ -157,14 +240,20 @@ def job_from_json(content: dict[str, Any]) -> Job:
     """
     # Each field is checked against its type: one job whose description is damaged must not spoil the list of all.
     job = TypeAdapter(Job).validate_python(content)
-    states = [job.state, *(item.state for item in job.alternatives)]
+    alternatives = [*job.alternatives, *(item for kept in job.others for item in kept.alternatives)]
+    states = [job.state, *(item.state for item in alternatives)]
     if not all(state in STATES for state in states):
         raise ValueError(f"no job is {' or '.join(states)}")
-    sizes = [(frame.width, frame.height) for frame in job.frames] + (
-        [(job.run.width, job.run.height)] if job.run else []
-    )
+    sizes = [(frame.width, frame.height) for frame in job.frames] + [(run.width, run.height) for run in job.runs()]
     if any(min(size) < 1 for size in sizes):
         raise ValueError("a picture has no size")
+    if not all(0 < stroke.opacity <= 1 and stroke.mode in STROKE_MODES for stroke in job.all_strokes()):
+        raise ValueError("a stroke cannot be painted")
+    if any(run.slab and not (len(run.slab) == 2 and 1 <= run.slab[0] <= run.slab[1]) for run in job.runs()):
+        raise ValueError("a slab has no frames")
+    folders = [run.folder for run in job.runs()]
+    if len(set(folders)) < len(folders) or not all(RUN_NAME.fullmatch(name) for name in folders):
+        raise ValueError("a run is none of ours")
     json.dumps(asdict(job), allow_nan=False)
     return job
 
@@ -195,6 +284,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "progress": progress,
         "notices": list(job.notices),
         "result": _show_result(job),
+        "results": _show_results(job),
         "alternatives": [asdict(item) for item in job.alternatives],
         "alternative": next((asdict(item) for item in reversed(job.alternatives) if item.state != DONE), None),
         "strokes": [asdict(stroke) for stroke in job.strokes],
@@ -252,6 +342,8 @@ def _show_result(job: Job) -> dict[str, Any] | None:
     if run is None:
         return None
     return {
+        "id": run.folder,
+        "name": run.shown_name,
         "method": run.method,
         "width": run.width,
         "height": run.height,
@@ -271,7 +363,33 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "legends": describe_colours(run.maps, run.frames),
         "tile_size": TILE_SIDE,
         "levels": run.levels,
+        "slab": run.slab,
+        "faults": run.faults,
+        "dismissed": list(run.dismissed),
     }
+
+
+def _show_results(job: Job) -> list[dict[str, Any]]:
+    """All results of a job, the oldest first."""
+    return [
+        {
+            "id": run.folder,
+            "name": run.shown_name,
+            "method": run.method,
+            "created": run.created,
+            "width": run.width,
+            "height": run.height,
+            "frames": run.slab[1] - run.slab[0] + 1 if run.slab else len(run.frames),
+            "strokes": len(strokes),
+            "bytes": run.bytes,
+            "open": run is job.run,
+            "deleted": deleted,
+            "comparable": job.run is not None and run.fits(job.run),
+        }
+        for run, strokes, deleted in sorted(
+            ((item.run, item.strokes, item.deleted) for item in job.results()), key=lambda item: item[0].first_revision
+        )
+    ]
 
 
 def command_to_copy(frames: list[Frame], options: FuseOptions | None) -> str:

@@ -15,6 +15,7 @@ from allfocus.web.layers import Area, blocks_of
 
 Plane = NDArray[np.float64]
 Samples = NDArray[np.uint16] | NDArray[np.float32]
+GREY = np.array([0.299, 0.587, 0.114])
 OpenSource = Callable[[str], Samples]
 """Gives the full size of a layer by its name."""
 
@@ -105,9 +106,18 @@ def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area) -> None
         block = painted[top:bottom, left:right]
         # In float64 neither the source at weight 1 nor the result at weight 0 changes by a bit.
         old, new = block[touched].astype(np.float64), source[top:bottom, left:right][touched].astype(np.float64)
-        share = weight[touched] if block.ndim == 2 else weight[touched][:, None]
+        weight = stroke.opacity * weight[touched]
+        if stroke.mode != "replace":
+            weight = np.where(_is_taken(old, new, stroke.mode), weight, 0)
+        share = weight if block.ndim == 2 else weight[:, None]
         mixed = np.where(share == 1, new, old + share * (new - old))
         block[touched] = (np.rint(mixed) if painted.dtype == np.uint16 else mixed).astype(painted.dtype)
+
+
+def _is_taken(old: Plane, new: Plane, mode: str) -> NDArray[np.bool_]:
+    """Which pixels of the source are lighter or darker than what is there: by their grey, as colours stay whole."""
+    old, new = (values if values.ndim == 1 else values @ GREY for values in (old, new))
+    return np.asarray(new > old if mode == "lighten" else new < old)
 
 
 def replay(painted: Samples, original: Samples, strokes: Sequence[Stroke], open_source: OpenSource, area: Area) -> None:

@@ -17,6 +17,7 @@ from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
 from allfocus.stack.options import FuseOptions
 from allfocus.web.job_records import ACTIVE, DONE, FAILED, QUEUED, RUNNING, Frame, Job, job_from_json, job_to_json
+from allfocus.web.kept_results import forget_open_result
 from allfocus.web.refusals import Refusal
 from allfocus.web.work_folder import (
     FRAME_ID,
@@ -169,8 +170,6 @@ class JobStore:
                 job = job_from_json(parse_json(file.read()))
             if job.id != folder.name or not JOB_ID.fullmatch(job.id):
                 raise ValueError("the id is that of another folder")
-            if job.run is not None and not RUN_NAME.fullmatch(job.run.folder):
-                raise ValueError("the run is none of ours")
             if not all(FRAME_ID.fullmatch(frame.id) for frame in job.frames):
                 raise ValueError("a frame is none of ours")
         except (OSError, InputError, ValueError, KeyError, TypeError):
@@ -194,9 +193,10 @@ class JobStore:
         if job.state in ACTIVE:
             job.state, job.error = FAILED, STOPPED
         job.alternatives = [item for item in job.alternatives if item.state not in ACTIVE]
+        job.others = [item for item in job.others if (folder / item.run.folder / "result.tif").is_file()]
         if job.run is not None and not (folder / job.run.folder / "result.tif").is_file():
-            job.run, job.strokes, job.undone, job.alternatives = None, [], [], []
-            if job.state == DONE:
+            forget_open_result(job)
+            if job.state == DONE and job.run is None:
                 job.state, job.error = FAILED, "its result is no longer on the disk; start it again"
         present = [f for f in job.frames if f.path is not None or (folder / "frames" / f.id).is_file()]
         job.frames = present
@@ -209,12 +209,12 @@ class JobStore:
 
 def remove_unnamed(folder: Path, job: Job) -> None:
     """Delete what a job's folder holds and its description does not name, such as runs that were cut short."""
-    kept_run = job.run.folder if job.run else None
-    stale = [entry.name for entry in folder.iterdir() if RUN_NAME.fullmatch(entry.name) and entry.name != kept_run]
-    stale += [f"layers/{name}" for name in _names_in(folder / "layers") if name != kept_run]
-    if job.run:
-        done = {f"method-{item.method}" for item in job.alternatives if item.state == DONE}
-        place = f"{job.run.folder}/alternatives"
+    kept = {run.folder for run in job.runs()}
+    stale = [entry.name for entry in folder.iterdir() if RUN_NAME.fullmatch(entry.name) and entry.name not in kept]
+    stale += [f"layers/{name}" for name in _names_in(folder / "layers") if name not in kept]
+    for result in job.results():
+        done = {f"method-{item.method}" for item in result.alternatives if item.state == DONE}
+        place = f"{result.run.folder}/alternatives"
         stale += [f"{place}/{name}" for name in _names_in(folder / place) if name not in done]
     names = {frame.id for frame in job.frames}
     stale += [f"frames/{name}" for name in _names_in(folder / "frames") if name not in names]

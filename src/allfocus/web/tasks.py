@@ -3,11 +3,13 @@
 Each task takes plain values (they arrive as JSON), and returns plain values. ``tell`` sends a message on the way.
 """
 
+import contextlib
 import json
 import secrets
+import shutil
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,22 @@ from allfocus.alignment.placement import Window, common_window, place_frame
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError
 from allfocus.fusion.depth import colour_depth
+from allfocus.fusion.faults import find_faults
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.methods import find_method, fuse, require_method
 from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.decoded import require_pixels
 from allfocus.images.image import Image
-from allfocus.images.reading import list_frames, open_stack, read_image
+from allfocus.images.reading import StackReader, list_frames, open_stack, read_image
+from allfocus.images.spool import FrameSpool
 from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, write_image
+from allfocus.progress import StepProgress
 from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import FuseOutputs, preview_path
-from allfocus.stack.pipeline import fuse_files
+from allfocus.stack.options import FuseOptions, FuseOutputs, preview_path
+from allfocus.stack.pipeline import fuse_files, slab_alone
+from allfocus.stack.plan import Slab
 from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
 from allfocus.web.job_records import options_from_json
@@ -156,6 +162,7 @@ def fuse_job(
         notice=lambda sentence: tell({"notice": sentence}),
     )
     _save_alignment(result, target)
+    faults = _save_faults(result, target)
     progress("tiles", 0, 1)
     working_depth = chosen.bit_depth or 16
     pixels = result.image.astype(np.float32, copy=False)
@@ -175,6 +182,7 @@ def fuse_job(
         "left_out": result.left_out,
         "seconds": result.seconds,
         "aligned": result.alignment is not None and not result.alignment.registered,
+        "faults": faults,
         "maps": [kind for kind in ("depth", "decision", "confidence") if f"{kind}_map" in result.outputs],
     }
 
@@ -207,6 +215,13 @@ class _StepShares:
 def _save_alignment(result: StackFusion, target: Path) -> None:
     content = None if result.alignment is None else result.alignment.to_json()
     replace_file(target / "alignment.json", json.dumps(content).encode())
+
+
+def _save_faults(result: StackFusion, target: Path) -> int:
+    """Write the places that are worth a look; how many they are."""
+    found = [asdict(fault) for fault in find_faults(result)]
+    replace_file(target / "faults.json", json.dumps(found, allow_nan=False).encode())
+    return len(found)
 
 
 def _save_depth(depth: NDArray[np.float32], target: Path) -> None:
@@ -270,24 +285,84 @@ def fuse_alternative(
 ) -> None:
     """Fuse the frames of a finished run with another method, on the same grid, into a layer."""
     chosen = options_from_json(options)
-    method = require_method(chosen.method, **chosen.demands())
-    reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
     progress = _StepShares(tell, align=False, check=False)
-    alignment = _read_alignment(Path(run))
-    with open_spool(working_depth) as spool:
-        area = _area_of(alignment, crop=chosen.crop)
-        PlacedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
-        result = fuse(
-            spool,
-            method=method,
-            device=chosen.device,
-            curve=reader.blending_curve(0, chosen.linear_light) if method.abilities.linear_light else None,
-            check=False,
-            progress=lambda *n: progress("fusing", *n),
-        )
-    samples = to_integers(result.image.astype(np.float32, copy=False), working_depth)
-    write_layer(Path(layer), samples, white=white)
+    reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
+    with _spool_on_grid(reader, Path(run), chosen, working_depth, progress) as spool:
+        pixels = _fuse_again(spool, reader, chosen, progress)
+    write_layer(Path(layer), to_integers(pixels, working_depth), white=white)
     progress("tiles", 1, 1)
+
+
+def fuse_slabs(
+    paths: list[str],
+    names: list[str],
+    run: str,
+    folders: list[str],
+    layers: list[str],
+    *,
+    spans: list[list[int]],
+    options: dict[str, Any],
+    working_depth: int,
+    white: float,
+    tell: Tell,
+) -> None:
+    """Fuse parts of a finished run's frames by themselves, on the same grid, each into a folder like that of a run.
+
+    Args:
+        paths: One file for each frame of the run.
+        names: What the client calls each of them.
+        run: Folder of the finished run.
+        folders: Where each slab goes; made here.
+        layers: Where the layer of each goes.
+        spans: The first frame of each slab, from 0, and the one after its last.
+        options: Of :class:`FuseOptions`.
+        working_depth: Bits per channel of the results.
+        white: What is shown as the brightest.
+        tell: Called with progress.
+    """
+    chosen = options_from_json(options)
+    reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
+    whole = read_image(Path(run) / "result.tif", max_pixels=2**62)
+    progress = _StepShares(tell, align=False, check=False)
+    with _spool_on_grid(reader, Path(run), chosen, working_depth, progress) as spool:
+        for number, ((first, last), folder, layer) in enumerate(zip(spans, folders, layers, strict=True), start=1):
+            target = Path(folder)
+            target.mkdir()
+            with slab_alone(Slab(first, last, target / "result.tif"), spool) as part:
+                pixels = _fuse_again(part, reader, chosen, lambda *step: None)
+            shutil.copyfile(Path(run) / "alignment.json", target / "alignment.json")
+            picture = replace(whole, pixels=pixels, path=None)
+            write_image(picture, target / "result.tif", bit_depth=working_depth, compression="none")
+            write_layer(Path(layer), to_integers(pixels, working_depth), white=white)
+            progress("fusing", number, len(spans))
+    progress("tiles", 1, 1)
+
+
+@contextlib.contextmanager
+def _spool_on_grid(
+    reader: StackReader, run: Path, options: FuseOptions, working_depth: int, progress: StepProgress
+) -> Iterator[FrameSpool]:
+    """All frames of a finished run where its fusion had them."""
+    alignment = _read_alignment(run)
+    area = _area_of(alignment, crop=options.crop)
+    with open_spool(working_depth) as spool:
+        PlacedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
+        yield spool
+
+
+def _fuse_again(
+    spool: FrameSpool, reader: StackReader, options: FuseOptions, progress: StepProgress
+) -> NDArray[np.float32]:
+    method = require_method(options.method, **options.demands())
+    result = fuse(
+        spool,
+        method=method,
+        device=options.device,
+        curve=reader.blending_curve(0, options.linear_light) if method.abilities.linear_light else None,
+        check=False,
+        progress=lambda *n: progress("fusing", *n),
+    )
+    return np.asarray(result.image, np.float32)
 
 
 def write_download(samples: str, result: str, target: str, *, bit_depth: int, strokes: int, tell: Tell) -> None:
@@ -331,6 +406,7 @@ TASKS: dict[str, Callable[..., Any]] = {
         write_map_layer,
         write_result_layer,
         fuse_alternative,
+        fuse_slabs,
         write_download,
         render_sample,
     )

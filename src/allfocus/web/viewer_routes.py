@@ -2,13 +2,15 @@
 
 import contextlib
 import os
+import secrets
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from allfocus.web.bodies import NewStroke
+from allfocus.web.bodies import NewStroke, StrokeChange
+from allfocus.web.job_records import Stroke
 from allfocus.web.viewing import Viewer
 
 FOREVER = "private, max-age=31536000, immutable"
@@ -57,7 +59,12 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     @router.post("/strokes", status_code=201)
     def add_stroke(job_id: str, body: NewStroke) -> dict[str, Any]:
         """Paint from a frame or another method's result into the result."""
-        return viewer.add_stroke(job_id, body.source, body.points, body.radius, body.hardness)
+        return viewer.add_stroke(job_id, Stroke(secrets.token_hex(6), **body.model_dump()))
+
+    @router.put("/strokes/{stroke_id}")
+    def change_stroke(job_id: str, stroke_id: str, body: StrokeChange) -> dict[str, Any]:
+        """Leave a stroke out of the picture for now, or take it in again."""
+        return viewer.hide_stroke(job_id, stroke_id, hidden=body.hidden)
 
     @router.post("/undo")
     def undo(job_id: str) -> dict[str, Any]:

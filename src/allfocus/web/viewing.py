@@ -5,6 +5,7 @@ import re
 import secrets
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.faults import require_fault
 from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
 from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
 from allfocus.web.studio import Studio
+from allfocus.web.work_folder import RUN_NAME
 
 MOST_WORK = 1_500_000_000
 """Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
@@ -62,9 +65,11 @@ class Viewer:
         Args:
             job: The job.
             run: Its finished run.
-            name: A name of ``job.layers()``, except differences; "original" is the result without strokes.
+            name: A name of ``job.layers()``, except differences and results with their strokes.
         """
         folder = self._studio.store.folder(job.id)
+        if RUN_NAME.fullmatch(name):
+            return self.layer(job, self._fitting(job, run, name), "result")
         if name.startswith("method-"):
             return folder / run.folder / "alternatives" / name
         target = folder / "layers" / run.folder / name
@@ -105,11 +110,20 @@ class Viewer:
             raise Refusal(409, f"this layer cannot be made: {self._studio.told(error.error)}") from error
 
     def _shown(self, job: Job, run: Run, name: str) -> Path:
-        """The folder of a layer as it is shown: the result with its strokes."""
-        if name == "result" and job.strokes:
+        """The folder of a layer as it is shown: results with their strokes."""
+        if name.startswith("retouched-"):
+            return self._shown(job, self._fitting(job, run, name.removeprefix("retouched-")), "result")
+        if name == "result" and job.strokes_of(run):
             with self._painting(job.id):
                 return self._painted(job, run)
         return self.layer(job, run, name)
+
+    def _fitting(self, job: Job, run: Run, name: str) -> Run:
+        """Another run of the job, on the grid of this one."""
+        other = job.find_run(name)
+        if other is None or not other.fits(run):
+            raise Refusal(404, "the job has no such result of this size")
+        return other
 
     # --- tiles ---
 
@@ -141,7 +155,8 @@ class Viewer:
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
         if not name.startswith("difference-"):
             return layers.read_tile(self._shown(job, run, name), level, column, row, white=run.white)
-        other = self.layer(job, run, "frame-" + name.removeprefix("difference-"))
+        rest = name.removeprefix("difference-")
+        other = self._shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
         result = self._shown(job, run, "result")
         tiles = [layers.read_tile(folder, level, column, row, white=run.white) for folder in (result, other)]
         return layers.difference(*tiles)
@@ -158,16 +173,17 @@ class Viewer:
 
     # --- strokes ---
 
-    def add_stroke(
-        self, job_id: str, source: str, points: list[list[float]], radius: float, hardness: float
-    ) -> dict[str, Any]:
+    def add_stroke(self, job_id: str, stroke: Stroke) -> dict[str, Any]:
         """The stroke that was painted, the new revision, and the area that changed."""
         job, run = self._require_paintable(job_id)
-        if not source.startswith(("frame-", "method-")) or source not in job.layers():
-            raise Refusal(400, "a stroke takes from a frame of the result or another method's result; see its layers")
+        if stroke.fault is not None:
+            require_fault(run, stroke.fault)
+        source, points = stroke.source, stroke.points
+        known = source in job.layers() or source == run.folder
+        if not known or not source.startswith(("frame-", "method-", "run-")):
+            raise Refusal(400, "a stroke takes from a frame or from a result as it was fused; see the layers")
         if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
             raise Refusal(413, "there are too many strokes; download the result and start anew from it")
-        stroke = Stroke(secrets.token_hex(6), source, points, radius, hardness)
         area = stroke_area(stroke, run.width, run.height)
         if area[0] >= area[2] or area[1] >= area[3]:
             raise Refusal(400, f"the stroke lies outside the picture, which is {run.width}x{run.height}")
@@ -196,6 +212,16 @@ class Viewer:
         """The job's strokes with the one undone last, and the area that changed."""
         return self._replay(job_id, back=False)
 
+    def hide_stroke(self, job_id: str, stroke_id: str, *, hidden: bool) -> dict[str, Any]:
+        """The job's strokes, one of them left out of the picture or taken in again, and the area that changed."""
+        job, run = self._require_paintable(job_id)
+        with self._painting(job_id):
+            stroke = next((item for item in job.strokes if item.id == stroke_id), None)
+            if stroke is None:
+                raise Refusal(404, "the result has no such stroke; its strokes are listed in the job")
+            strokes = [replace(item, hidden=hidden) if item is stroke else item for item in job.strokes]
+            return self._repaint(job, run, stroke, strokes, job.undone)
+
     def _replay(self, job_id: str, *, back: bool) -> dict[str, Any]:
         job, run = self._require_paintable(job_id)
         with self._painting(job_id):
@@ -203,20 +229,26 @@ class Viewer:
             if not moving:
                 raise Refusal(409, "there is no stroke to undo" if back else "there is no stroke to redo")
             stroke = moving[-1]
-            area = stroke_area(stroke, run.width, run.height)
             strokes = job.strokes[:-1] if back else [*job.strokes, stroke]
-            folder = self._painted(job, run, create=True)
-            _mark(folder, None)
-            self._replay_area(job, run, folder, strokes, area)
-            with self._studio.store.lock:
-                self._commit(job, run, strokes, [*job.undone, stroke] if back else job.undone[:-1])
-                answer = {
-                    "revision": job.revision,
-                    "area": list(area),
-                    "strokes": [vars(item) for item in job.strokes],
-                    "redo_count": len(job.undone),
-                }
-            _mark(folder, job.strokes)
+            return self._repaint(job, run, stroke, strokes, [*job.undone, stroke] if back else job.undone[:-1])
+
+    def _repaint(
+        self, job: Job, run: Run, changed: Stroke, strokes: list[Stroke], undone: list[Stroke]
+    ) -> dict[str, Any]:
+        """Paint the area of a stroke again with these strokes; called with the painting lock held."""
+        area = stroke_area(changed, run.width, run.height)
+        folder = self._painted(job, run, create=True)
+        _mark(folder, None)
+        self._replay_area(job, run, folder, strokes, area)
+        with self._studio.store.lock:
+            self._commit(job, run, strokes, undone)
+            answer = {
+                "revision": job.revision,
+                "area": list(area),
+                "strokes": [vars(item) for item in job.strokes],
+                "redo_count": len(job.undone),
+            }
+        _mark(folder, job.strokes)
         return answer
 
     def _require_paintable(self, job_id: str) -> tuple[Job, Run]:
@@ -228,7 +260,7 @@ class Viewer:
     def _commit(self, job: Job, run: Run, strokes: list[Stroke], undone: list[Stroke]) -> None:
         """Note the strokes that are painted now; when that fails, the job is as before, and is painted so again."""
         if job.run is not run or job.state in ACTIVE or job.id not in self._studio.store.jobs:
-            raise Refusal(409, "the job was started again meanwhile; the stroke was not painted")
+            raise Refusal(409, "another result was opened meanwhile; the stroke was not painted")
         before = (job.strokes, job.undone)
         job.strokes, job.undone = strokes, undone
         job.revision += 1
@@ -239,24 +271,26 @@ class Viewer:
             raise
 
     def _painted(self, job: Job, run: Run, *, create: bool = False) -> Path:
-        """The folder of the result with exactly the job's strokes; called with the painting lock held."""
-        if not job.strokes and not create:
+        """The folder of a result with exactly its strokes; called with the painting lock held."""
+        strokes = job.strokes_of(run)
+        if not strokes and not create:
             return self.layer(job, run, "result")
         original = self.layer(job, run, "result")
         target = original.with_name("painted")
         size = layers.layer_bytes(run.width, run.height, run.channels, run.working_depth)
         self._studio.cache.get(target, size, lambda: _copy(original, target))
-        if _marked(target) != [stroke.id for stroke in job.strokes]:
+        if _marked(target) != _visible(strokes):
             # Cut short by a crash, or fresh: the strokes are painted again from the original.
             everything = (0, 0, run.width, run.height)
-            self._replay_area(job, run, target, job.strokes, everything)
-            _mark(target, job.strokes)
+            self._replay_area(job, run, target, strokes, everything)
+            _mark(target, strokes)
         return target
 
     def _replay_area(self, job: Job, run: Run, folder: Path, strokes: list[Stroke], area: layers.Area) -> None:
         original: Samples = layers.open_level(self.layer(job, run, "result"), 0)
         painted: Samples = layers.open_level(folder, 0, writable=True)
-        replay(painted, original, strokes, lambda source: self._open(job, run, source), area)
+        shown = [stroke for stroke in strokes if not stroke.hidden]
+        replay(painted, original, shown, lambda source: self._open(job, run, source), area)
         layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
@@ -280,13 +314,14 @@ class Viewer:
             "result": str(folder / run.folder / "result.tif"),
             "target": str(target),
             "bit_depth": depth,
-            "strokes": len(job.strokes),
+            "strokes": len(_visible(job.strokes)),
         }
         try:
             self._studio.pictures.run("write_download", values)
         except TaskError as error:
             raise Refusal(409, f"the file cannot be written: {self._studio.told(error.error)}") from error
-        return target, f"{_without_ending(job.name)}-fused.{suffix}"
+        told = run.shown_name if job.others else "fused"
+        return target, f"{_without_ending(job.name)}-{told}.{suffix}"
 
     def map_file(self, job_id: str, name: str) -> Path:
         """The file of a map: depth, depth-colour, decision or confidence."""
@@ -331,12 +366,16 @@ def _copy(original: Path, target: Path) -> None:
     _mark(target, [])
 
 
+def _visible(strokes: list[Stroke]) -> list[str]:
+    return [stroke.id for stroke in strokes if not stroke.hidden]
+
+
 def _mark(folder: Path, strokes: list[Stroke] | None) -> None:
     """Note which strokes a painted layer holds; None while it is being changed."""
     if strokes is None:
         (folder / "strokes.json").unlink(missing_ok=True)
     else:
-        content = json.dumps([stroke.id for stroke in strokes]).encode()
+        content = json.dumps(_visible(strokes)).encode()
         replace_file(folder / "strokes.json", content, overwrite=True)
 
 

@@ -22,7 +22,7 @@ RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
 _ON_ITS_WAY = r"(.*/)?\.[^/]+\.[0-9a-f]{8}\.(part|old)|(.*/)?\.allfocus-[0-9a-f]{12}\.journal"
 IN_A_JOB = re.compile(
     r"job\.json|frames/[0-9a-f]{12}|thumbnails/[0-9a-f]{12}\.jpg"
-    r"|run-[0-9a-f]{8}/(result\.tif|alignment\.json|report\.html|relief\.npy)"
+    r"|run-[0-9a-f]{8}/(result\.tif|alignment\.json|faults\.json|report\.html|relief\.npy)"
     r"|run-[0-9a-f]{8}/(depth|depth-colour|depth_preview|decision|confidence)\.png"
     r"|run-[0-9a-f]{8}/alternatives/[^/]+/level[0-9]+\.npy"
     r"|layers/run-[0-9a-f]{8}/[^/]+/(level[0-9]+\.npy|strokes\.json)|" + _ON_ITS_WAY

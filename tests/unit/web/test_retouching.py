@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from allfocus.alignment.stack_alignment import align
 from allfocus.images.writing import to_integers
 from allfocus.scenes.rendering import render_scene
-from allfocus.web.job_records import Stroke
+from allfocus.web.job_records import STROKE_MODES, Stroke
 from allfocus.web.retouching import paint, replay, stroke_area, stroke_weight
 
 WIDTH, HEIGHT = 60, 40
@@ -30,6 +30,8 @@ strokes = st.builds(
     points=st.lists(st.tuples(coordinates, coordinates).map(list), min_size=1, max_size=4),
     radius=st.floats(0.3, 30, allow_nan=False),
     hardness=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    opacity=st.sampled_from([0.01, 0.4, 1.0]),
+    mode=st.sampled_from(STROKE_MODES),
 )
 
 
@@ -95,6 +97,32 @@ def test_the_core_is_the_source_bit_for_bit_and_the_rest_is_untouched(kind: type
     between = (weight > 0) & (weight < 1)
     low, high = np.minimum(layers["original"], layers["frame-a"]), np.maximum(layers["original"], layers["frame-a"])
     assert ((painted >= low) & (painted <= high))[between].all()
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32])
+def test_opacity_takes_that_part_of_the_source(kind: type) -> None:
+    layers = pictures(4, kind)
+    painted = layers["original"].copy()
+    stroke = Stroke("s", "frame-a", [[30.0, 20.0]], 9.0, 1.0, opacity=0.25)
+    paint(painted, stroke, layers["frame-a"], EVERYTHING)
+    inside = stroke_weight(stroke, EVERYTHING) == 1
+    wanted = 0.75 * layers["original"][inside].astype(np.float64) + 0.25 * layers["frame-a"][inside]
+    assert np.abs(painted[inside] - wanted).max() <= (0.5 if kind is np.uint16 else 1e-6)
+    assert np.array_equal(painted[~inside], layers["original"][~inside])
+
+
+@pytest.mark.parametrize("grey", [False, True])
+def test_lighten_and_darken_take_whole_pixels_by_their_grey_and_leave_the_others(grey: bool) -> None:
+    layers = {name: pixels[..., 0].copy() if grey else pixels for name, pixels in pictures(5).items()}
+    shades = {name: pixels if grey else pixels @ np.array([0.299, 0.587, 0.114]) for name, pixels in layers.items()}
+    lighter = shades["frame-a"] > shades["original"]
+    for mode, taken in (("lighten", lighter), ("darken", shades["frame-a"] < shades["original"])):
+        painted = layers["original"].copy()
+        paint(painted, Stroke("s", "frame-a", [[30.0, 20.0]], 99.0, 1.0, mode=mode), layers["frame-a"], EVERYTHING)
+        assert np.array_equal(painted[taken], layers["frame-a"][taken])
+        assert np.array_equal(painted[~taken], layers["original"][~taken])
+    assert lighter.any()
+    assert not lighter.all()
 
 
 @given(drawn=st.lists(strokes, min_size=1, max_size=5))

@@ -83,8 +83,16 @@ export const start = (id, options) => request("POST", `${job(id)}/start`, option
 export const cancel = (id) => request("POST", `${job(id)}/cancel`);
 export const addAlternative = (id, method) => request("POST", `${job(id)}/alternatives`, { method });
 export const addStroke = (id, stroke) => request("POST", `${job(id)}/strokes`, stroke);
+export const hideStroke = (id, stroke, hidden) => request("PUT", `${job(id)}/strokes/${encodeURIComponent(stroke)}`, { hidden });
 export const undo = (id) => request("POST", `${job(id)}/undo`);
 export const redo = (id) => request("POST", `${job(id)}/redo`);
+export const faults = (id) => request("GET", `${job(id)}/faults`);
+export const judgeFault = (id, fault, dismissed) => request("PUT", `${job(id)}/faults/${encodeURIComponent(fault)}`, { dismissed });
+const result = (id, name) => `${job(id)}/results/${encodeURIComponent(name)}`;
+export const makeSlabs = (id, size, overlap) => request("POST", `${job(id)}/slabs`, { size, overlap });
+export const openResult = (id, name) => request("POST", `${result(id, name)}/open`);
+export const changeResult = (id, name, change) => request("PUT", result(id, name), change);
+export const removeResult = (id, name) => request("DELETE", result(id, name));
 export const relief = (id, side) => request("GET", `${job(id)}/relief?side=${side}`);
 
 /** Sends the order of the frames and which of them take part. */

@@ -14,7 +14,7 @@ export const VIEWS = [
   ["difference", "Difference", "D", "where the result differs from a frame, amplified"],
   ["depth", "Depth", "M", "how far away the sharp thing is, as a coloured picture"],
   ["decision", "Decision", "G", "which frame each place was taken from"],
-  ["confidence", "Confidence", "N", "how sure the method was"],
+  ["confidence", "Confidence", "K", "how sure the method was"],
   ["relief", "3D", "3", "the result on its depth, to turn with the mouse"],
 ];
 const COMPARING = ["slider", "side", "flicker", "difference"];
@@ -42,6 +42,16 @@ function buildViews() {
   );
 }
 
+const GROUPS = { frame: "Frames", result: "Results", method: "Other methods" };
+
+/** Layers as the options of a list, frames, results and methods each together. */
+export function inGroups(layers, chosen) {
+  const options = (kind) => layers.filter((other) => other.kind === kind).map(({ layer, name }) => element("option", { value: layer, selected: layer === chosen }, name));
+  return Object.entries(GROUPS)
+    .map(([kind, label]) => element("optgroup", { label }, options(kind)))
+    .filter((group) => group.children.length);
+}
+
 function drawBar() {
   if (phase() !== "done") return;
   if (!byId("views").firstChild) buildViews();
@@ -56,9 +66,7 @@ function drawBar() {
   const compares = COMPARING.includes(state.view);
   byId("against").hidden = !compares;
   byId("against-select").replaceChildren(
-    ...otherLayers()
-      .filter(({ isFrame }) => isFrame || state.view !== "difference")
-      .map(({ layer, name }) => element("option", { value: layer, selected: layer === state.other }, name)),
+    ...inGroups(otherLayers(), state.other),
   );
   byId("handle").hidden = state.view !== "slider";
   byId("relief").hidden = state.view !== "relief";
@@ -71,12 +79,14 @@ function drawBar() {
 
 function drawNames() {
   const split = state.view === "slider" || state.view === "side";
-  const shown = { result: "Result", depth: "Depth", decision: "Decision", confidence: "Confidence" };
+  const result = state.job.results.some(({ open, deleted }) => !open && !deleted) ? state.job.result.name : "Result";
+  const shown = { result, depth: "Depth", decision: "Decision", confidence: "Confidence" };
   const single = state.view === "relief" ? "" : singleLayer();
-  const name = single.startsWith("difference-") ? `Difference from ${nameOf(`frame-${single.slice(11)}`)}` : (shown[single] ?? nameOf(single));
+  const apart = single.startsWith("difference-") ? single.slice(11) : null;
+  const name = apart ? `Difference from ${nameOf(state.job.result.layers.includes(apart) ? apart : `frame-${apart}`)}` : (shown[single] ?? nameOf(single));
   byId("name-left").textContent = split ? nameOf(state.other) : name;
   byId("name-left").hidden = state.view === "relief";
-  byId("name-right").textContent = "Result";
+  byId("name-right").textContent = result;
   byId("name-right").hidden = !split;
   const { width, height, bit_depth, white } = state.job.result;
   const brighter = white < 1 ? `, shown ${Number((1 / white).toPrecision(2))} times brighter` : "";

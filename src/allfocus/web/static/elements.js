@@ -44,6 +44,10 @@ const SHAPES = {
   picture: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4",
   plus: "M12 6v12M6 12h12",
   minus: "M6 12h12",
+  eye: "M2 12c3-5 6-7 10-7s7 2 10 7c-3 5-6 7-10 7s-7-2-10-7zM12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6z",
+  hidden: "M4 4l16 16M6 7c-2 1-3 3-4 5 3 5 6 7 10 7 2 0 4-1 5-2M10 5c5-1 9 2 12 7-1 2-2 3-3 4",
+  edit: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
+  compare: "M12 3v18M9 6H4v12h5M15 6h5v12h-5",
 };
 
 /** A drawn sign of 24 x 24 units; decoration only, the button around it carries the name. */

@@ -161,9 +161,7 @@ function drawStart() {
     : frames.length < 2
       ? "Two frames at least must take part."
       : again
-        ? state.job.strokes?.length
-          ? "The new result replaces this one, and its brush strokes."
-          : "The new result replaces this one."
+        ? "This result is kept with its brush strokes, beside the new one."
         : "";
 }
 

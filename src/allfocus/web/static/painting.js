@@ -4,6 +4,7 @@ import { toScreen } from "./camera.js";
 import { drawLayer, view } from "./viewer.js";
 
 const RINGS = 12;
+const MIXING = { lighten: "lighten", darken: "darken" }; // by channel, where the server compares greys: only a preview
 const mask = document.createElement("canvas").getContext("2d");
 const cutout = document.createElement("canvas").getContext("2d");
 
@@ -42,7 +43,11 @@ export function drawStroke(context, pane, stroke) {
   // The whole mask canvas: "destination-in" clears only what it covers.
   cutout.drawImage(mask.canvas, 0, 0);
   cutout.globalCompositeOperation = "source-over";
+  context.globalAlpha = stroke.opacity ?? 1;
+  context.globalCompositeOperation = MIXING[stroke.mode] ?? "source-over";
   context.drawImage(cutout.canvas, 0, 0, width, height, left, top, width, height);
+  context.globalAlpha = 1;
+  context.globalCompositeOperation = "source-over";
 }
 
 /** Nested lines from the rim to the core; each adds what the alpha of its ring lacks, as a path adds to itself only once. */

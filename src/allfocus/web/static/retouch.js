@@ -6,7 +6,7 @@ import { brush as pointer } from "./gestures.js";
 import { announce, attempt, say } from "./messages.js";
 import { drawRim, drawStroke } from "./painting.js";
 import { sharpestFrame } from "./sharpest.js";
-import { emit, nameOf, on, otherLayers, phase, setBrush, setOther, setView, state } from "./state.js";
+import { emit, nameOf, on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { notInTiles, send } from "./strokes.js";
 import { bestLevel, invalidate, paneAt, panes, screenPoint, view } from "./viewer.js";
 
@@ -18,10 +18,12 @@ let cursor = null; // where the brush hovers, in pixels of the result
 const tenth = (value) => Math.round(value * 10) / 10;
 const radius = () => state.brush.size / 2;
 const strokeAt = (point) => ({
-  source: state.other,
+  source: state.brush.erases ? state.job.result.id : sourceOf(state.other),
   points: [[tenth(point.x), tenth(point.y)]],
   radius: radius(),
   hardness: state.brush.hardness,
+  opacity: state.brush.opacity,
+  mode: state.brush.erases ? "replace" : state.brush.mode,
 });
 
 export function toggleBrush(wanted = !state.brush.on) {
@@ -29,7 +31,15 @@ export function toggleBrush(wanted = !state.brush.on) {
   if (wanted && !PAINTABLE.includes(state.view)) setView("result");
   setBrush({ on: wanted });
   if (wanted) emit("show-picture");
-  announce(wanted ? `Brush on, painting from ${nameOf(state.other)}.` : "Brush off.");
+  announce(wanted ? `Brush on, painting from ${nameOf(sourceOf(state.other))}.` : "Brush off.");
+}
+
+/** The brush takes strokes off again: it paints from the result as it was fused. */
+export function toggleEraser(wanted = !state.brush.erases) {
+  if (phase() !== "done") return;
+  if (wanted && !state.brush.on) toggleBrush(true);
+  setBrush({ erases: wanted });
+  announce(wanted ? "The brush takes strokes off." : `The brush paints from ${nameOf(sourceOf(state.other))}.`);
 }
 
 export const resizeBrush = (factor) => {
@@ -39,8 +49,8 @@ export const resizeBrush = (factor) => {
 
 /** Takes the previous or next layer as the source. */
 export function stepSource(step) {
-  const layers = otherLayers();
-  const place = layers.findIndex(({ layer }) => layer === state.other);
+  const layers = sourceLayers();
+  const place = layers.findIndex(({ layer }) => layer === sourceOf(state.other));
   const next = layers[(place + step + layers.length) % layers.length];
   if (!next) return;
   setOther(next.layer);
@@ -73,6 +83,7 @@ const isOnPicture = (point) =>
 Object.assign(pointer, {
   begin(event) {
     if (!state.other || !view.store || !PAINTABLE.includes(state.view)) return false;
+    if (state.brush.erases && !state.job.strokes.length) return false; // there is nothing to take off
     const point = pointOf(event);
     if (!isOnPicture(point)) return false;
     beganIn = paneAt(screenPoint(event)).layer;
@@ -127,6 +138,7 @@ Object.assign(pointer, {
     invalidate();
   },
   dab() {
+    if (state.brush.erases && !state.job.strokes.length) return;
     cursor ??= { x: view.camera.x, y: view.camera.y };
     send(strokeAt(cursor));
   },
@@ -138,7 +150,7 @@ view.overlays.push((context, pane) => {
   if (isBeside && state.brush.on && cursor && state.view === "side") drawRim(context, pane, strokeAt(cursor));
   if (isBeside) return;
   for (const stroke of notInTiles(bestLevel())) drawStroke(context, pane, stroke);
-  if (!state.brush.on || !state.other) return;
+  if (!state.brush.on || !state.other || (state.brush.erases && !state.job.strokes.length)) return;
   if (current) drawStroke(context, pane, current);
   if (!cursor) return;
   const lens = strokeAt(cursor);
@@ -149,6 +161,7 @@ view.overlays.push((context, pane) => {
 on("view", () => state.brush.on && !PAINTABLE.includes(state.view) && setBrush({ on: false }));
 on("result", () => {
   current = cursor = null;
+  state.brush.erases = false;
   // A brush that suits the picture: a fortieth of its longer side.
   setBrush({ size: Math.max(10, Math.max(state.job.result.width, state.job.result.height) / 40) });
 });

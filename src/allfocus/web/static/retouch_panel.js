@@ -1,14 +1,21 @@
 // The panel of the retouch brush: source, size, hardness, undo and redo.
 
+import { inGroups } from "./compare.js";
 import { byId, element, icon, plural } from "./elements.js";
-import { pickSharpest, stepSource, toggleBrush } from "./retouch.js";
-import { on, otherLayers, phase, setBrush, setOther, setView, state } from "./state.js";
+import { pickSharpest, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
+import { on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { isSending, redo, undo } from "./strokes.js";
 import { canvas } from "./viewer.js";
 
 const SIZE_STEPS = 100; // the slider is logarithmic: 2 to 1000 pixels
 const sizeToSlider = (size) => Math.round((Math.log(size / 2) / Math.log(500)) * SIZE_STEPS);
 const sliderToSize = (value) => 2 * 500 ** (value / SIZE_STEPS);
+
+const MODES = [
+  ["replace", "Everything"],
+  ["lighten", "Lighter only"],
+  ["darken", "Darker only"],
+];
 
 function range(id, label, attributes, shown) {
   return element(
@@ -37,10 +44,18 @@ function build() {
         element("select", { id: "source", onchange: (event) => setOther(event.target.value) }),
         element("button.plain", { "aria-label": "Next source", title: "Next source ( . )", onclick: () => stepSource(1) }, icon("later")),
       ),
-      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), element("span", { id: "pick-sharpest-label" }, "Sharpest frame here"), element("kbd", {}, "P")),
+      element("button.small.wide", { id: "pick-sharpest", onclick: pickSharpest }, icon("target"), element("span", { id: "pick-sharpest-label" }, "Sharpest frame here"), element("kbd", {}, "S")),
     ),
     range("brush-size", "Size", { min: "0", max: String(SIZE_STEPS), oninput: (event) => setBrush({ size: sliderToSize(Number(event.target.value)) }) }, ""),
+    range("brush-opacity", "Opacity", { min: "1", max: "100", oninput: (event) => setBrush({ opacity: Number(event.target.value) / 100 }) }, ""),
     range("brush-hardness", "Hardness", { min: "0", max: "100", oninput: (event) => setBrush({ hardness: Number(event.target.value) / 100 }) }, ""),
+    element(
+      "div.row",
+      {},
+      element("label.unseen", { for: "brush-mode" }, "What the brush takes"),
+      element("select", { id: "brush-mode", onchange: (event) => setBrush({ mode: event.target.value }) }, MODES.map(([value, title]) => element("option", { value }, title))),
+      element("button.toggle.small", { id: "eraser", onclick: () => toggleEraser() }, "Erase", element("kbd", {}, "E")),
+    ),
     element(
       "div.row",
       {},
@@ -54,6 +69,7 @@ function build() {
       element("input", { type: "checkbox", role: "switch", id: "beside", onchange: (event) => setView(event.target.checked ? "side" : "result") }),
       element("span", {}, element("strong", {}, "Source beside the result"), element("small", {}, "Both move and zoom together.")),
     ),
+    element("details.strokes", { id: "stroke-details", hidden: true }, element("summary", {}, "Strokes"), element("ol.stroke-list", { id: "stroke-list" })),
     element("div", { id: "alternatives" }),
   );
 }
@@ -61,19 +77,19 @@ function build() {
 function drawPanel() {
   if (phase() !== "done") return;
   if (!byId("brush")) build();
-  const { size, hardness } = state.brush;
+  const { size, hardness, opacity, mode, erases } = state.brush;
   byId("brush").setAttribute("aria-pressed", String(state.brush.on));
-  const groups = [true, false].map((isFrame) => otherLayers().filter((other) => other.isFrame === isFrame));
-  const options = (group) => group.map(({ layer, name }) => element("option", { value: layer, selected: layer === state.other }, name));
-  byId("source").replaceChildren(
-    element("optgroup", { label: "Frames" }, options(groups[0])),
-    ...(groups[1].length ? [element("optgroup", { label: "Other methods" }, options(groups[1]))] : []),
-  );
+  byId("source").replaceChildren(...inGroups(sourceLayers(), sourceOf(state.other)));
   byId("brush-size").value = sizeToSlider(size);
   byId("brush-size").setAttribute("aria-valuetext", `${size} pixels across`);
   byId("brush-size-value").textContent = `${size} px`;
   byId("brush-hardness").value = Math.round(hardness * 100);
   byId("brush-hardness-value").textContent = `${Math.round(hardness * 100)} %`;
+  byId("brush-opacity").value = Math.round(opacity * 100);
+  byId("brush-opacity-value").textContent = `${Math.round(opacity * 100)} %`;
+  byId("brush-mode").value = mode;
+  byId("brush-mode").disabled = erases;
+  byId("eraser").setAttribute("aria-pressed", String(erases));
   byId("beside").checked = state.view === "side";
   byId("quick-brush").setAttribute("aria-pressed", String(state.brush.on));
   drawCount();
@@ -82,10 +98,11 @@ function drawPanel() {
 function drawCount() {
   if (phase() !== "done" || !byId("undo")) return;
   const { strokes, redo_count } = state.job;
+  const shown = strokes.filter(({ hidden }) => !hidden).length;
   byId("undo").disabled = !strokes.length;
   byId("redo").disabled = !redo_count;
   byId("quick-undo").disabled = !strokes.length;
-  byId("stroke-count").textContent = isSending() ? "Rendering at full bit depth…" : strokes.length ? `${plural(strokes.length, "stroke")} in the result` : "";
+  byId("stroke-count").textContent = isSending() ? "Rendering at full bit depth…" : strokes.length ? `${shown < strokes.length ? `${shown} of ` : ""}${plural(strokes.length, "stroke")} in the result` : "";
   canvas.dataset.strokes = String(strokes.length);
   canvas.dataset.busy = String(isSending());
 }

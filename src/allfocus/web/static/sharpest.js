@@ -8,7 +8,7 @@ const AT_ONCE = 5;
 
 /** The frame layer with the most fine detail around a point of the result. */
 export async function sharpestFrame(point) {
-  const layers = otherLayers().filter(({ isFrame }) => isFrame);
+  const layers = otherLayers().filter(({ kind }) => kind === "frame");
   const waiting = [...layers];
   const scores = new Map();
   const worker = async () => {

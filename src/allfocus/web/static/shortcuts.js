@@ -2,7 +2,8 @@
 
 import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
-import { pickSharpest, resizeBrush, stepSource, toggleBrush } from "./retouch.js";
+import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
+import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
 import { fitPicture, zoomBy, zoomTo } from "./viewer.js";
@@ -15,7 +16,13 @@ const ACTIONS = {
   "}": () => setBrush({ hardness: state.brush.hardness + 0.1 }),
   ",": () => stepSource(-1),
   ".": () => stepSource(1),
-  p: () => pickSharpest(),
+  s: () => pickSharpest(),
+  e: () => toggleEraser(),
+  n: () => nextFault(),
+  p: () => previousFault(),
+  r: () => mendFault(),
+  i: () => dismissFault(),
+  Escape: () => leaveFault(),
   0: () => fitPicture(),
   1: () => zoomTo(1),
   2: () => zoomTo(2),
@@ -44,10 +51,21 @@ const SHEET = [
       ["[  ]", "smaller, larger; or Shift and wheel"],
       ["{  }", "softer, harder"],
       [",  .", "previous, next source"],
-      ["P", "sharpest frame under the cursor; or Alt and click"],
+      ["E", "take strokes off, paint"],
+      ["S", "sharpest frame under the cursor; or Alt and click"],
       ["Arrows, Enter", "move the brush, paint a dab"],
       ["Ctrl+Z", "undo"],
       ["Ctrl+Shift+Z", "redo"],
+    ],
+  ],
+  [
+    "Check",
+    [
+      ["N", "next place that is worth a look"],
+      ["P", "the place before"],
+      ["R", "paint the frame in there"],
+      ["I", "dismiss it, or take that back"],
+      ["Esc", "enough of it"],
     ],
   ],
   [

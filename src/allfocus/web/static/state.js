@@ -12,7 +12,7 @@ export const state = {
   serverIsGone: false,
   view: "result",
   other: null, // the layer that the result is compared with, and that the brush paints from
-  brush: { on: false, size: 40, hardness: 0.7 },
+  brush: { on: false, size: 40, hardness: 0.7, opacity: 1, mode: "replace", erases: false },
 };
 
 const bus = new EventTarget();
@@ -132,11 +132,23 @@ function follow(id, began = () => {}) {
 export function otherLayers() {
   const { job } = state;
   if (!job?.result) return [];
-  const names = Object.fromEntries(job.frames.map((frame) => [`frame-${frame.id}`, frame.name]));
-  return job.result.layers
-    .filter((layer) => layer.startsWith("frame-") || layer.startsWith("method-"))
-    .map((layer) => ({ layer, name: names[layer] ?? layer.replace(/^(method|frame)-/, ""), isFrame: layer in names }));
+  const frames = Object.fromEntries(job.frames.map((frame) => [`frame-${frame.id}`, frame.name]));
+  const results = Object.fromEntries(job.results.map(({ id, name }) => [id, name]));
+  const isRetouched = (id) => id === job.result.id || job.result.layers.includes(`retouched-${id}`);
+  return job.result.layers.flatMap((layer) => {
+    if (layer.startsWith("frame-")) return [{ layer, name: frames[layer] ?? layer.slice(6), kind: "frame" }];
+    if (layer.startsWith("method-")) return [{ layer, name: layer.slice(7), kind: "method" }];
+    if (layer.startsWith("retouched-")) return [{ layer, name: `${results[layer.slice(10)]}, retouched`, kind: "result" }];
+    if (layer.startsWith("run-")) return [{ layer, name: isRetouched(layer) ? `${results[layer]}, as fused` : results[layer], kind: "result" }];
+    return [];
+  });
 }
+
+/** The layers that the brush can paint from: not results with strokes, which may change later. */
+export const sourceLayers = () => otherLayers().filter(({ layer }) => !layer.startsWith("retouched-"));
+
+/** The layer that the brush paints from while another is compared with. */
+export const sourceOf = (layer) => layer?.replace(/^retouched-/, "") ?? null;
 
 export const nameOf = (layer) => otherLayers().find((other) => other.layer === layer)?.name ?? layer;
 
@@ -159,6 +171,7 @@ export function setBrush(change) {
   Object.assign(state.brush, change);
   state.brush.size = Math.min(1000, Math.max(1, Math.round(state.brush.size)));
   state.brush.hardness = Math.min(1, Math.max(0, Math.round(state.brush.hardness * 100) / 100));
+  state.brush.opacity = Math.min(1, Math.max(0.01, Math.round(state.brush.opacity * 100) / 100));
   emit("brush");
 }
 

@@ -14,7 +14,7 @@ let waitingCalls = 0;
 export const isSending = () => waitingCalls > 0;
 
 /** What is sent; coordinates as on the canvas: the first pixel covers 0 to 1. */
-const asSent = ({ source, points, radius, hardness }) => ({ source, points, radius, hardness });
+const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", fault }) => ({ source, points, radius, hardness, opacity, mode, ...(fault && { fault }) });
 
 /** Runs calls that change the result one after the other, so that their order is the order of the gestures. */
 function inTurn(action) {
@@ -60,12 +60,15 @@ function stepBack(call, word) {
     const { revision, area, strokes, redo_count } = await call(job.id);
     pending = [];
     takeChange(job, { revision, area, strokes, redo_count });
-    announce(`${word}. ${plural(strokes.length, "stroke")} in the result.`);
+    announce(`${word}. ${plural(strokes.filter(({ hidden }) => !hidden).length, "stroke")} in the result.`);
   });
 }
 
 export const undo = () => phase() === "done" && state.job.strokes.length > 0 && stepBack(api.undo, "Undone");
 export const redo = () => phase() === "done" && state.job.redo_count > 0 && stepBack(api.redo, "Done again");
+
+/** Leaves a stroke out of the picture for now, or takes it in again. */
+export const hide = (stroke, hidden) => stepBack((id) => api.hideStroke(id, stroke, hidden), hidden ? "Hidden" : "Shown");
 
 /** The strokes that the tiles of a level do not show yet; they are drawn on top. */
 export function notInTiles(level) {

@@ -7,8 +7,8 @@ const MOST_TRIES = 5;
 const FIRST_PAUSE = 400; // milliseconds; doubled with each try
 const KEPT = 700; // 256 x 256 x 4 bytes each: 180 MB at most
 
-/** Whether strokes change the pixels of a layer. */
-const followsStrokes = (layer) => layer === "result" || layer.startsWith("difference-");
+/** Whether strokes change the pixels of a layer; those of other results do so only between two openings. */
+const followsStrokes = (layer) => layer === "result" || layer.startsWith("difference-") || layer.startsWith("retouched-");
 
 export class TileStore {
   /** `changed` is called when a tile arrived; `failed` with the sentence of the first failure. */

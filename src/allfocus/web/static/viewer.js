@@ -1,6 +1,6 @@
 // The result on a canvas: draws the visible tiles of one or two layers under one camera, once per change and no more.
 
-import { fit, keepInside, toPicture, toScreen, zoomAt } from "./camera.js";
+import { LARGEST_SCALE, fit, keepInside, toPicture, toScreen, zoomAt } from "./camera.js";
 import { byId } from "./elements.js";
 import { say } from "./messages.js";
 import { emit, on, phase, state } from "./state.js";
@@ -214,16 +214,25 @@ export function zoomTo(scale, screen = null) {
 
 export const zoomBy = (factor, screen = null) => zoomTo(view.camera.scale * factor, screen);
 
+/** Brings a place of the picture into the middle of the view. */
+export function lookAt(point, scale) {
+  if (view.store) setCamera(keepInside({ ...point, scale: Math.min(LARGEST_SCALE, Math.max(fit(view.store, panes()[0]).scale, scale)) }, view.store));
+}
+
 export function fitPicture() {
   if (view.store) setCamera(fit(view.store, panes()[0]), true);
 }
 
 /** Shows the result of the present job from its beginning. */
 export function openResult() {
+  const { id, width, height } = view.store ?? {};
+  const { job } = state;
+  const isBeside = id === job.id && width === job.result.width && height === job.result.height; // another of this stack
   view.store?.close();
   view.store = new TileStore(state.job, { changed: invalidate, failed: (text) => say(`A part of the picture could not be loaded. ${text}`, "error") });
   resize();
-  fitPicture();
+  if (isBeside) invalidate();
+  else fitPicture();
 }
 
 export function closeResult() {
