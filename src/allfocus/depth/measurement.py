@@ -14,32 +14,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.depth.focus_curves import BANDS, CurveGathering, FocusCurves
+from allfocus.depth.noise_levels import LEAST_NOISE, NoiseLevels, measure_noise
 from allfocus.depth.peak_fitting import choose_exponent, fit_peaks
+from allfocus.depth.reblurring import BlurScale, choose_growth, gather_growth
 from allfocus.depth.surface import MARGIN, fit_surface
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale
-from allfocus.fusion.learned import estimate_noise
 from allfocus.fusion.windows import Area, within
 from allfocus.images.spool import FrameSpool, reduce_frame
 
 Map = NDArray[np.float32]
+Tile = tuple[int, int, int, int]
+"""First row, behind the last row, first column, behind the last column."""
 
 TILE = 512
 """Pixels a side of a tile."""
-EDGE = MARGIN + 24
-"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves."""
+EDGE = MARGIN + 32
+"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves and of the blurred picture."""
 SAMPLE_TILES = 9
 """Tiles that tell the shape of the focus curves."""
 SAMPLE = 40_000
 """Most curves of a tile that do."""
-LEAST_NOISE = 1 / 255 / 12**0.5
-"""Standard deviation that rounding to 8 bits leaves."""
-LEAST_ERROR, SCATTER_SHARE = 0.02, 2.462
-"""The standard error is the least that there is, in steps, and this share of the scatter about the surface. Neighbours
-are seen through the same window and err together, hence more than 1. Fitted to rendered scenes with known depth so that
-68 % of the textured pixels lie within one; benchmarks/depth_accuracy.py fits it (``--fit``) and measures it on other
-seeds. Noise, the disagreement of the bands and the ends of the stack told nothing more."""
+BEYOND = 0.5
+"""Steps beyond the first and the last frame up to which a place can be told."""
+NOISE_EVERY, GROWTH_EVERY = 7, 5
+"""Of the pixels of these tiles, every so many tell the noise and how blur grows."""
+BRIGHTNESS_WIDTH = 2.0
+"""Standard deviation in pixels over which the brightness of a place is taken."""
+LEAST_ERROR, ERROR_SHARE = 0.005, 1.59
+"""The standard error is the least that there is, in steps, and so many times the distance between what the two bands
+measure: noise moves each of them its own way, and so does what the shape of the curve has wrong. Fitted to rendered
+scenes with known depth so that 68 % of the textured pixels of each lie within one; benchmarks/depth_accuracy.py fits it
+(``--fit``) and measures it on other seeds. The scatter about the surface, the slope of the curves and the ends of the
+stack told nothing more."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,8 @@ class MeasuredDepth:
     """Where in the stack each pixel is in focus."""
 
     position: Map
-    """(H, W), in steps from the first frame (0) to the last (frames - 1), between them as well; NaN where nothing can
-    be told."""
+    """(H, W), in steps from the first frame (0) to the last (frames - 1), between them and up to half a step beyond as
+    well; NaN where nothing can be told."""
     standard_error: Map
     """(H, W), in steps: with 68 % the truth is no farther away; NaN where nothing is measured."""
     frames: int
@@ -109,7 +117,8 @@ class _Measuring:
         self.decision = _reduce_decision(decision, self.scale)
         self.picture = reduce_frame(np.ascontiguousarray(picture, np.float32), self.scale)
         self.size = self.decision.shape[0], self.decision.shape[1]
-        self.noise = max(estimate_noise(source.sharpness()), LEAST_NOISE / self.scale)
+        grey = self.picture if self.picture.ndim == 2 else self.picture.mean(axis=2)
+        self.brightness = np.asarray(cv2.GaussianBlur(grey, (0, 0), BRIGHTNESS_WIDTH), np.float32)
         self.colours = 1 if len(source.shape) == 2 else 3
 
     def run(self, progress: Callable[[int, int], None] | None) -> MeasuredDepth:
@@ -117,47 +126,64 @@ class _Measuring:
         sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
         # What tells the shape is kept of small pictures, so that they are gathered once.
         kept = {tile: self._gather(tile) for tile in sample} if len(tiles) <= SAMPLE_TILES else {}
-        exponents = self._choose_exponents((tile, *(kept.get(tile) or self._gather(tile))) for tile in sample)
+        shape = self._learn_shape(lambda: ((tile, *(kept.get(tile) or self._gather(tile))) for tile in sample))
         position, error = (np.full(self.size, np.nan, np.float32) for _ in range(2))
         for number, tile in enumerate(tiles):
             area, curves = kept.pop(tile) if tile in kept else self._gather(tile)
             inside = within(_area(tile), area)
-            measured = self._measure(curves, area, exponents)
+            measured = self._measure(curves, area, shape)
             position[_area(tile)], error[_area(tile)] = (own[inside] for own in measured)
             if progress is not None:
                 progress(number + 1, len(tiles))
         return MeasuredDepth(_enlarge(position, self.full), _enlarge(error, self.full), self.frames)
 
-    def _gather(self, tile: tuple[int, int, int, int]) -> tuple[Area, FocusCurves]:
+    def _gather(self, tile: Tile) -> tuple[Area, FocusCurves]:
         area = _grown(tile, self.size)
-        guide = self.decision[area]
-        gathering = CurveGathering(np.clip(guide, 0, None), frames=self.frames, noise=self.noise, colours=self.colours)
+        gathering = CurveGathering(self.decision[area], frames=self.frames)
         for index in range(self.frames):
             gathering.add(index, np.ascontiguousarray(self.source.read_reduced(index, area)))
-        curves = gathering.finish()
-        curves.own[guide < 0] = False
-        return area, curves
+        return area, gathering.finish()
 
-    def _choose_exponents(
-        self, sample: Iterator[tuple[tuple[int, int, int, int], Area, FocusCurves]]
-    ) -> tuple[float, ...]:
-        parts = []
-        for tile, area, curves in sample:
+    def _learn_shape(self, sample: Callable[[], Iterator[tuple[Tile, Area, FocusCurves]]]) -> "_Shape":
+        """Returns what the curves of a sample of tiles have in common."""
+        bright, calm = [], []
+        for tile, area, curves in sample():
+            bright.append(self.brightness[_area(tile)].ravel()[::NOISE_EVERY])
+            calm.append(curves.noise[within(_area(tile), area)].ravel()[::NOISE_EVERY])
+        noise = measure_noise(np.concatenate(bright), np.concatenate(calm), least=LEAST_NOISE / self.scale)
+        parts, growths = [], []
+        for tile, area, raw in sample():
             inside = within(_area(tile), area)
+            variance = noise.at(self.brightness[area])
+            curves = raw.without_noise(variance, colours=self.colours)
+            growths.append(gather_growth(curves, BlurScale(self.picture[area], variance), inside)[:, ::GROWTH_EVERY])
             energies = curves.energies[:, :, *inside]
             rows, columns = np.nonzero(curves.own[inside] & np.isfinite(energies[0]).all(axis=0))
             every = -(-max(1, rows.size) // SAMPLE)
             parts.append(energies[:, :, rows[::every], columns[::every]])
         together = np.concatenate(parts, axis=2)
-        return tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
+        exponents = tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
+        return _Shape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)))
 
-    def _measure(self, curves: FocusCurves, area: Area, exponents: tuple[float, ...]) -> tuple[Map, Map]:
-        peaks = fit_peaks(curves, exponents)
-        variance = np.asarray(np.square(peaks.noise) + np.square(peaks.spread) / 4, np.float32)
-        surface = fit_surface(peaks.position, variance, curves.own, self.picture[area])
-        error = np.hypot(np.float32(LEAST_ERROR), np.float32(SCATTER_SHARE) * surface.scatter)
-        position = np.clip(surface.position, 0, self.frames - 1)
+    def _measure(self, raw: FocusCurves, area: Area, shape: "_Shape") -> tuple[Map, Map]:
+        variance = shape.noise.at(self.brightness[area])
+        curves = raw.without_noise(variance, colours=self.colours)
+        at_end = curves.own & ((curves.peak == 0) | (curves.peak == self.frames - 1))
+        blur = BlurScale(self.picture[area], variance) if at_end.any() else None
+        peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
+        surface = fit_surface(peaks, curves.own, self.decision[area], self.picture[area])
+        error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
+        position = np.clip(surface.position, -BEYOND, self.frames - 1 + BEYOND)
         return position, np.where(np.isfinite(position), error, np.float32(np.nan)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the curves of a stack have in common."""
+
+    noise: NoiseLevels
+    exponents: tuple[float, ...]
+    growth: tuple[float, ...]
 
 
 def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:
@@ -171,18 +197,18 @@ def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.in
     return np.sort(squares.transpose(0, 2, 1, 3).reshape(*squares.shape[::2], -1), axis=2)[..., scale**2 // 2]
 
 
-def _tiles(size: tuple[int, int]) -> Iterator[tuple[int, int, int, int]]:
+def _tiles(size: tuple[int, int]) -> Iterator[Tile]:
     for top in range(0, size[0], TILE):
         for left in range(0, size[1], TILE):
             yield top, min(top + TILE, size[0]), left, min(left + TILE, size[1])
 
 
-def _area(tile: tuple[int, int, int, int]) -> Area:
+def _area(tile: Tile) -> Area:
     top, bottom, left, right = tile
     return slice(top, bottom), slice(left, right)
 
 
-def _grown(tile: tuple[int, int, int, int], size: tuple[int, int]) -> Area:
+def _grown(tile: Tile, size: tuple[int, int]) -> Area:
     top, bottom, left, right = tile
     return (
         slice(max(0, top - EDGE), min(size[0], bottom + EDGE)),
