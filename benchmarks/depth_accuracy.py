@@ -127,7 +127,7 @@ def gather(cases: list[Case], most: int = 15_000) -> tuple[Map, Map]:
 
 
 def fit_error(cases: list[Case]) -> float:
-    """The factor with which 68 % of each stack lie within one standard error, or as near to that as one factor comes."""
+    """The factor with which 68 % of each stack lie within one standard error, as near as one factor comes to that."""
     ratios = []
     for case in cases:
         there = case.textured & case.now.measured

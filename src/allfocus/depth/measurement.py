@@ -31,7 +31,8 @@ Tile = tuple[int, int, int, int]
 TILE = 512
 """Pixels a side of a tile."""
 EDGE = MARGIN + 32
-"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves and of the blurred picture."""
+"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves and of
+the blurred picture."""
 SAMPLE_TILES = 9
 """Tiles that tell the shape of the focus curves."""
 SAMPLE = 40_000
@@ -102,91 +103,134 @@ def measure_depth(
             f"picture {picture.shape[1]} x {picture.shape[0]}; all must be of one size",
             code="unequal-frames",
         )
-    measuring = _Measuring(source, decision, picture)
-    return measuring.run(progress)
+    scale = decision_scale(*size)
+    decided = reduce_decision(decision, scale)
+    seen = reduce_frame(np.ascontiguousarray(picture, np.float32), scale)
+    stack = FusedStack(source, lambda area: (decided[area], seen[area]), scale)
+    tiles = list(cut_tiles(stack.size))
+    # What tells the shape is kept of small pictures, so that they are gathered once.
+    kept = {tile: stack.gather(tile) for tile in tiles} if len(tiles) <= SAMPLE_TILES else {}
+    shape = learn_shape(stack, lambda tile: kept.get(tile) or stack.gather(tile))
+    position, error = (np.full(stack.size, np.nan, np.float32) for _ in range(2))
+    for number, tile in enumerate(tiles):
+        position[_area(tile)], error[_area(tile)] = measure_tile(stack, tile, shape, kept.pop(tile, None))
+        if progress is not None:
+            progress(number + 1, len(tiles))
+    return MeasuredDepth(enlarge_map(position, size), enlarge_map(error, size), len(source))
 
 
-class _Measuring:
-    """One stack at the scale at which it is measured."""
+class FusedStack:
+    """A stack and what fusing it gave, at the scale at which depth is measured.
 
-    def __init__(self, source: FrameSource, decision: NDArray[np.integer], picture: Map) -> None:
+    Args:
+        source: The frames.
+        read_fused: Gives the decision (h, w) and the fused picture of an area at that scale.
+        scale: By how much they are reduced.
+    """
+
+    def __init__(
+        self, source: FrameSource, read_fused: Callable[[Area], tuple[NDArray[np.integer], Map]], scale: int
+    ) -> None:
         self.source = source
+        self.scale = scale
         self.frames = len(source)
-        self.scale = decision_scale(source.shape[0], source.shape[1])
-        self.full = source.shape[0], source.shape[1]
-        self.decision = _reduce_decision(decision, self.scale)
-        self.picture = reduce_frame(np.ascontiguousarray(picture, np.float32), self.scale)
-        self.size = self.decision.shape[0], self.decision.shape[1]
-        grey = self.picture if self.picture.ndim == 2 else self.picture.mean(axis=2)
-        self.brightness = np.asarray(cv2.GaussianBlur(grey, (0, 0), BRIGHTNESS_WIDTH), np.float32)
-        self.colours = 1 if len(source.shape) == 2 else 3
+        self.size = -(-source.shape[0] // scale), -(-source.shape[1] // scale)
+        self._read_fused = read_fused
 
-    def run(self, progress: Callable[[int, int], None] | None) -> MeasuredDepth:
-        tiles = list(_tiles(self.size))
-        sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
-        # What tells the shape is kept of small pictures, so that they are gathered once.
-        kept = {tile: self._gather(tile) for tile in sample} if len(tiles) <= SAMPLE_TILES else {}
-        shape = self._learn_shape(lambda: ((tile, *(kept.get(tile) or self._gather(tile))) for tile in sample))
-        position, error = (np.full(self.size, np.nan, np.float32) for _ in range(2))
-        for number, tile in enumerate(tiles):
-            area, curves = kept.pop(tile) if tile in kept else self._gather(tile)
-            inside = within(_area(tile), area)
-            measured = self._measure(curves, area, shape)
-            position[_area(tile)], error[_area(tile)] = (own[inside] for own in measured)
-            if progress is not None:
-                progress(number + 1, len(tiles))
-        return MeasuredDepth(_enlarge(position, self.full), _enlarge(error, self.full), self.frames)
-
-    def _gather(self, tile: Tile) -> tuple[Area, FocusCurves]:
+    def gather(self, tile: Tile) -> "Gathered":
+        """Returns the curves of a tile and of what it depends on."""
         area = _grown(tile, self.size)
-        gathering = CurveGathering(self.decision[area], frames=self.frames)
+        decision, picture = self._read_fused(area)
+        gathering = CurveGathering(decision, frames=self.frames)
         for index in range(self.frames):
             gathering.add(index, np.ascontiguousarray(self.source.read_reduced(index, area)))
-        return area, gathering.finish()
-
-    def _learn_shape(self, sample: Callable[[], Iterator[tuple[Tile, Area, FocusCurves]]]) -> "_Shape":
-        """Returns what the curves of a sample of tiles have in common."""
-        bright, calm = [], []
-        for tile, area, curves in sample():
-            bright.append(self.brightness[_area(tile)].ravel()[::NOISE_EVERY])
-            calm.append(curves.noise[within(_area(tile), area)].ravel()[::NOISE_EVERY])
-        noise = measure_noise(np.concatenate(bright), np.concatenate(calm), least=LEAST_NOISE / self.scale)
-        parts, growths = [], []
-        for tile, area, raw in sample():
-            inside = within(_area(tile), area)
-            variance = noise.at(self.brightness[area])
-            curves = raw.without_noise(variance, colours=self.colours)
-            growths.append(gather_growth(curves, BlurScale(self.picture[area], variance), inside)[:, ::GROWTH_EVERY])
-            energies = curves.energies[:, :, *inside]
-            rows, columns = np.nonzero(curves.own[inside] & np.isfinite(energies[0]).all(axis=0))
-            every = -(-max(1, rows.size) // SAMPLE)
-            parts.append(energies[:, :, rows[::every], columns[::every]])
-        together = np.concatenate(parts, axis=2)
-        exponents = tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
-        return _Shape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)))
-
-    def _measure(self, raw: FocusCurves, area: Area, shape: "_Shape") -> tuple[Map, Map]:
-        variance = shape.noise.at(self.brightness[area])
-        curves = raw.without_noise(variance, colours=self.colours)
-        at_end = curves.own & ((curves.peak == 0) | (curves.peak == self.frames - 1))
-        blur = BlurScale(self.picture[area], variance) if at_end.any() else None
-        peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
-        surface = fit_surface(peaks, curves.own, self.decision[area], self.picture[area])
-        error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
-        position = np.clip(surface.position, -BEYOND, self.frames - 1 + BEYOND)
-        return position, np.where(np.isfinite(position), error, np.float32(np.nan)).astype(np.float32)
+        grey = picture if picture.ndim == 2 else picture.mean(axis=2)
+        brightness = np.asarray(cv2.GaussianBlur(grey, (0, 0), BRIGHTNESS_WIDTH), np.float32)
+        return Gathered(within(_area(tile), area), gathering.finish(), decision, picture, brightness)
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Gathered:
+    """What is known about a tile and its surroundings."""
+
+    inside: Area
+    """Where the tile lies in it."""
+    curves: FocusCurves
+    """With noise."""
+    decision: NDArray[np.integer]
+    picture: Map
+    brightness: Map
+
+    @property
+    def colours(self) -> int:
+        """How many values a pixel has."""
+        return 1 if self.picture.ndim == 2 else self.picture.shape[2]
+
+
+@dataclass(frozen=True)
+class CurveShape:
     """What the curves of a stack have in common."""
 
     noise: NoiseLevels
     exponents: tuple[float, ...]
+    """How steeply they fall, for each band."""
     growth: tuple[float, ...]
+    """How blur grows from frame to frame, for each band."""
 
 
-def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:
+def learn_shape(stack: FusedStack, gather: Callable[[Tile], Gathered] | None = None) -> CurveShape:
+    """Returns what the curves of a sample of tiles have in common.
+
+    Args:
+        stack: The stack.
+        gather: Gives the curves of a tile, if some are at hand already.
+    """
+    gather = gather or stack.gather
+    tiles = list(cut_tiles(stack.size))
+    sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
+    bright, calm = [], []
+    for tile in sample:
+        own = gather(tile)
+        bright.append(own.brightness[own.inside].ravel()[::NOISE_EVERY])
+        calm.append(own.curves.noise[own.inside].ravel()[::NOISE_EVERY])
+    noise = measure_noise(np.concatenate(bright), np.concatenate(calm), least=LEAST_NOISE / stack.scale)
+    parts, growths = [], []
+    for tile in sample:
+        own = gather(tile)
+        variance = noise.at(own.brightness)
+        curves = own.curves.without_noise(variance, colours=own.colours)
+        growths.append(gather_growth(curves, BlurScale(own.picture, variance), own.inside)[:, ::GROWTH_EVERY])
+        energies = curves.energies[:, :, *own.inside]
+        rows, columns = np.nonzero(curves.own[own.inside] & np.isfinite(energies[0]).all(axis=0))
+        every = -(-max(1, rows.size) // SAMPLE)
+        parts.append(energies[:, :, rows[::every], columns[::every]])
+    together = np.concatenate(parts, axis=2)
+    exponents = tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
+    return CurveShape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)))
+
+
+def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gathered | None = None) -> tuple[Map, Map]:
+    """Returns position and standard error of a tile in steps, NaN where nothing can be told.
+
+    Args:
+        stack: The stack.
+        tile: Which part, at the scale of the stack.
+        shape: What its curves have in common.
+        gathered: Of the tile, if it is at hand already.
+    """
+    own = gathered or stack.gather(tile)
+    variance = shape.noise.at(own.brightness)
+    curves = own.curves.without_noise(variance, colours=own.colours)
+    at_end = curves.own & ((curves.peak == 0) | (curves.peak == stack.frames - 1))
+    blur = BlurScale(own.picture, variance) if at_end.any() else None
+    surface = fit_surface(fit_peaks(curves, shape.exponents, blur, shape.growth), curves.own, own.decision, own.picture)
+    error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
+    position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
+    error = np.where(np.isfinite(position), error, np.float32(np.nan)).astype(np.float32)
+    return position[own.inside], error[own.inside]
+
+
+def reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:
     """Returns the decision at the scale of the measurement: the median of each square, which is one of its values."""
     small = decision.astype(np.int16)
     if scale == 1:
@@ -197,7 +241,8 @@ def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.in
     return np.sort(squares.transpose(0, 2, 1, 3).reshape(*squares.shape[::2], -1), axis=2)[..., scale**2 // 2]
 
 
-def _tiles(size: tuple[int, int]) -> Iterator[Tile]:
+def cut_tiles(size: tuple[int, int]) -> Iterator[Tile]:
+    """Gives the tiles that cover a picture."""
     for top in range(0, size[0], TILE):
         for left in range(0, size[1], TILE):
             yield top, min(top + TILE, size[0]), left, min(left + TILE, size[1])
@@ -216,7 +261,7 @@ def _grown(tile: Tile, size: tuple[int, int]) -> Area:
     )
 
 
-def _enlarge(values: Map, size: tuple[int, int]) -> Map:
+def enlarge_map(values: Map, size: tuple[int, int]) -> Map:
     """Returns a map at full scale, linearly between its values; holes stay holes."""
     if values.shape == size:
         return values
