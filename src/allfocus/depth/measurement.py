@@ -7,7 +7,8 @@ above 1.2 megapixels are measured at half scale, as they are decided; depth is k
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -37,6 +38,9 @@ SAMPLE_TILES = 9
 """Tiles that tell the shape of the focus curves."""
 SAMPLE = 40_000
 """Most curves of a tile that do."""
+FINE_STEP, GOOD_STEP = 0.4, 0.8
+"""Pixels (standard deviation) by which blur grows from one frame to the next. With less than the one the neighbours of
+a frame look like it, and frames are left out until it is the other."""
 BEYOND = 0.5
 """Steps beyond the first and the last frame up to which a place can be told."""
 NOISE_EVERY, GROWTH_EVERY = 7, 5
@@ -111,12 +115,28 @@ def measure_depth(
     # What tells the shape is kept of small pictures, so that they are gathered once.
     kept = {tile: stack.gather(tile) for tile in tiles} if len(tiles) <= SAMPLE_TILES else {}
     shape = learn_shape(stack, lambda tile: kept.get(tile) or stack.gather(tile))
+    if shape.stride > 1:
+        kept = {}
     position, error = (np.full(stack.size, np.nan, np.float32) for _ in range(2))
     for number, tile in enumerate(tiles):
         position[_area(tile)], error[_area(tile)] = measure_tile(stack, tile, shape, kept.pop(tile, None))
         if progress is not None:
             progress(number + 1, len(tiles))
     return MeasuredDepth(enlarge_map(position, size), enlarge_map(error, size), len(source))
+
+
+class ReducedFrames(Protocol):
+    """Frames that can be read in parts at the scale at which depth is measured."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each frame at full scale: (H, W) or (H, W, 3)."""
+
+    def __len__(self) -> int:
+        """How many frames there are."""
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame."""
 
 
 class FusedStack:
@@ -129,21 +149,39 @@ class FusedStack:
     """
 
     def __init__(
-        self, source: FrameSource, read_fused: Callable[[Area], tuple[NDArray[np.integer], Map]], scale: int
+        self, source: ReducedFrames, read_fused: Callable[[Area], tuple[NDArray[np.integer], Map]], scale: int
     ) -> None:
         self.source = source
         self.scale = scale
-        self.frames = len(source)
         self.size = -(-source.shape[0] // scale), -(-source.shape[1] // scale)
         self._read_fused = read_fused
+        self._stride, self._start = 1, 0
+
+    @property
+    def frames(self) -> int:
+        """How many frames are measured on."""
+        return (len(self.source) - 1 - self._start) // self._stride + 1
+
+    def every(self, stride: int) -> "FusedStack":
+        """The same stack with every so many of its frames."""
+        other = FusedStack(self.source, self._read_fused, self.scale)
+        other._stride, other._start = stride, (len(self.source) - 1) % stride // 2
+        return other
+
+    def in_frames(self, position: Map) -> Map:
+        """Positions among the frames that are measured on as positions among all."""
+        return position * np.float32(self._stride) + np.float32(self._start)
 
     def gather(self, tile: Tile) -> "Gathered":
         """Returns the curves of a tile and of what it depends on."""
         area = _grown(tile, self.size)
         decision, picture = self._read_fused(area)
+        if self._stride > 1:
+            nearest = np.clip(np.rint((decision - self._start) / self._stride), 0, self.frames - 1)
+            decision = np.where(decision < 0, -1, nearest).astype(np.int16)
         gathering = CurveGathering(decision, frames=self.frames)
         for index in range(self.frames):
-            gathering.add(index, np.ascontiguousarray(self.source.read_reduced(index, area)))
+            gathering.add(index, np.ascontiguousarray(self.source.read_reduced(self._start + index * self._stride, area)))
         grey = picture if picture.ndim == 2 else picture.mean(axis=2)
         brightness = np.asarray(cv2.GaussianBlur(grey, (0, 0), BRIGHTNESS_WIDTH), np.float32)
         return Gathered(within(_area(tile), area), gathering.finish(), decision, picture, brightness)
@@ -176,16 +214,28 @@ class CurveShape:
     """How steeply they fall, for each band."""
     growth: tuple[float, ...]
     """How blur grows from frame to frame, for each band."""
+    stride: int = 1
+    """Every so many frames are measured on: more than 1 where neighbours differ too little."""
 
 
 def learn_shape(stack: FusedStack, gather: Callable[[Tile], Gathered] | None = None) -> CurveShape:
     """Returns what the curves of a sample of tiles have in common.
 
     Args:
-        stack: The stack.
+        stack: The stack, with all its frames.
         gather: Gives the curves of a tile, if some are at hand already.
     """
-    gather = gather or stack.gather
+    shape = _learn(stack, gather or stack.gather)
+    told = [own for own in shape.growth if np.isfinite(own)]
+    step = max(float(np.mean(told)), 1e-4) ** 0.5 if told else FINE_STEP
+    stride = min(int(np.ceil(GOOD_STEP / step)), (stack.frames - 1) // 4) if step < FINE_STEP else 1
+    if stride < 2:
+        return shape
+    coarse = stack.every(stride)
+    return replace(_learn(coarse, coarse.gather), stride=stride)
+
+
+def _learn(stack: FusedStack, gather: Callable[[Tile], Gathered]) -> CurveShape:
     tiles = list(cut_tiles(stack.size))
     sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
     bright, calm = [], []
@@ -218,6 +268,8 @@ def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gat
         shape: What its curves have in common.
         gathered: Of the tile, if it is at hand already.
     """
+    if shape.stride > 1:
+        stack = stack.every(shape.stride)
     own = gathered or stack.gather(tile)
     variance = shape.noise.at(own.brightness)
     curves = own.curves.without_noise(variance, colours=own.colours)
@@ -226,8 +278,8 @@ def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gat
     surface = fit_surface(fit_peaks(curves, shape.exponents, blur, shape.growth), curves.own, own.decision, own.picture)
     error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
     position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
-    error = np.where(np.isfinite(position), error, np.float32(np.nan)).astype(np.float32)
-    return position[own.inside], error[own.inside]
+    error = np.where(np.isfinite(position), error * np.float32(shape.stride), np.float32(np.nan))
+    return stack.in_frames(position)[own.inside], error.astype(np.float32)[own.inside]
 
 
 def reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:

@@ -105,7 +105,7 @@ def fit_peaks(
         inside, outside = (find_top(three, share * exponents[number]) for share in (INNER, 1.0))
         top = np.where(inward == 0, inside, outside) + inward
         variance = _noise_variance(three, exponents[number], curves.floors[number])
-        if blur is not None and last >= 2 and np.isfinite(growth[number]):
+        if blur is not None and last >= 2 and growth[number] > 0:
             for towards in (1, -1):
                 there = inward == towards
                 if there.any():

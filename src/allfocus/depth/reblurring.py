@@ -89,5 +89,5 @@ def choose_growth(samples: NDArray[np.float32]) -> tuple[float, ...]:
         >>> choose_growth(np.repeat(np.array([[2, 3, 2], [4, 4, np.nan]], np.float32), 500, axis=1))
         (2.0, 4.0)
     """
-    told = [own[np.isfinite(own) & (own > 0)] for own in samples]
+    told = [own[np.isfinite(own)] for own in samples]
     return tuple(float(np.median(own)) if own.size >= FEWEST else float("nan") for own in told)

@@ -99,3 +99,12 @@ def test_memory_does_not_grow_with_the_number_of_frames():
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] < 1.05 * peaks[0]
+
+
+def test_frames_much_finer_than_the_depth_of_field_are_measured_too():
+    scene = allfocus.render_scene("slope", frames=30, size=(160, 200), noise=0.01, seed=9)
+    depth = measure_depth(scene.frames, scene.best_frame, scene.truth)
+    error = (depth.position - true_steps(scene))[depth.measured]
+    assert depth.measured.mean() > 0.4
+    assert np.sqrt(np.mean(error**2)) < 0.6  # of a thirtieth of the depth of the scene
+    assert 0.3 < np.mean(np.abs(error) <= depth.standard_error[depth.measured]) < 0.95
