@@ -19,7 +19,7 @@ REQUIREMENTS = {
     text: Requirement(text)
     for group in (
         PROJECT["dependencies"],
-        *(wanted for extra, wanted in PROJECT["optional-dependencies"].items() if extra != "raw"),
+        *(wanted for extra, wanted in PROJECT["optional-dependencies"].items() if extra not in ("raw", "napari")),
     )
     for text in group
 }

@@ -181,7 +181,9 @@ class FusedStack:
             decision = np.where(decision < 0, -1, nearest).astype(np.int16)
         gathering = CurveGathering(decision, frames=self.frames)
         for index in range(self.frames):
-            gathering.add(index, np.ascontiguousarray(self.source.read_reduced(self._start + index * self._stride, area)))
+            gathering.add(
+                index, np.ascontiguousarray(self.source.read_reduced(self._start + index * self._stride, area))
+            )
         grey = picture if picture.ndim == 2 else picture.mean(axis=2)
         brightness = np.asarray(cv2.GaussianBlur(grey, (0, 0), BRIGHTNESS_WIDTH), np.float32)
         return Gathered(within(_area(tile), area), gathering.finish(), decision, picture, brightness)
@@ -214,6 +216,8 @@ class CurveShape:
     """How steeply they fall, for each band."""
     growth: tuple[float, ...]
     """How blur grows from frame to frame, for each band."""
+    span: float = 1.0
+    """From the darkest to the brightest place; little in dark pictures of 16 bits."""
     stride: int = 1
     """Every so many frames are measured on: more than 1 where neighbours differ too little."""
 
@@ -243,7 +247,9 @@ def _learn(stack: FusedStack, gather: Callable[[Tile], Gathered]) -> CurveShape:
         own = gather(tile)
         bright.append(own.brightness[own.inside].ravel()[::NOISE_EVERY])
         calm.append(own.curves.noise[own.inside].ravel()[::NOISE_EVERY])
-    noise = measure_noise(np.concatenate(bright), np.concatenate(calm), least=LEAST_NOISE / stack.scale)
+    shades = np.concatenate(bright)
+    span = max(float(np.subtract(*np.quantile(shades, (0.999, 0.001)))), 1e-5)
+    noise = measure_noise(shades, np.concatenate(calm), least=span * LEAST_NOISE / stack.scale)
     parts, growths = [], []
     for tile in sample:
         own = gather(tile)
@@ -256,7 +262,7 @@ def _learn(stack: FusedStack, gather: Callable[[Tile], Gathered]) -> CurveShape:
         parts.append(energies[:, :, rows[::every], columns[::every]])
     together = np.concatenate(parts, axis=2)
     exponents = tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
-    return CurveShape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)))
+    return CurveShape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)), span)
 
 
 def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gathered | None = None) -> tuple[Map, Map]:
@@ -275,7 +281,8 @@ def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gat
     curves = own.curves.without_noise(variance, colours=own.colours)
     at_end = curves.own & ((curves.peak == 0) | (curves.peak == stack.frames - 1))
     blur = BlurScale(own.picture, variance) if at_end.any() else None
-    surface = fit_surface(fit_peaks(curves, shape.exponents, blur, shape.growth), curves.own, own.decision, own.picture)
+    peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
+    surface = fit_surface(peaks, curves.own, own.decision, own.picture / np.float32(shape.span))
     error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
     position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
     error = np.where(np.isfinite(position), error * np.float32(shape.stride), np.float32(np.nan))

@@ -13,7 +13,7 @@ CLASSES = 12
 CALM_SHARE = 0.2
 """Of the pixels of a class, the share that is calm even where there is detail: their noise is that of the class."""
 LEAST_NOISE = 1 / 255 / 12**0.5
-"""Standard deviation that rounding to 8 bits leaves."""
+"""Standard deviation that rounding to 8 bits leaves, as a share of the span of brightness."""
 
 
 @dataclass(frozen=True)

@@ -108,3 +108,12 @@ def test_frames_much_finer_than_the_depth_of_field_are_measured_too():
     assert depth.measured.mean() > 0.4
     assert np.sqrt(np.mean(error**2)) < 0.6  # of a thirtieth of the depth of the scene
     assert 0.3 < np.mean(np.abs(error) <= depth.standard_error[depth.measured]) < 0.95
+
+
+def test_dark_pictures_of_16_bits_are_measured_as_bright_ones_are(slope):
+    scene, fused, bright = slope
+    dark = [frame * np.float32(0.004) + np.float32(0.001) for frame in scene.frames]
+    depth = measure_depth(dark, fused.decision, np.asarray(fused.image) * np.float32(0.004) + np.float32(0.001))
+    assert np.mean(depth.measured == bright.measured) > 0.95
+    both = depth.measured & bright.measured
+    assert np.median(np.abs(depth.position - bright.position)[both]) < 0.01
