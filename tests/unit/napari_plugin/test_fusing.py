@@ -34,10 +34,10 @@ def test_channels_are_fused_together_in_their_types_with_depth_in_units(frames):
 
 
 def test_a_colour_layer_and_floating_point_come_back_as_they_are(frames):
-    (fused, about, _), *_ = fuse_planes_of_layers([Planes("photo", frames)], align=False, depth=False)
+    (fused, *_), *_ = fuse_planes_of_layers([Planes("photo", frames)], align=False, depth=False)
     assert (fused.shape, fused.dtype) == ((120, 160, 3), np.uint8)
     values = frames[..., 1].astype(np.float32) * 10 - 300
-    (fused, about, _), *rest = fuse_planes_of_layers([Planes("heat", values)], align=False, depth=False)
+    (fused, *_), *rest = fuse_planes_of_layers([Planes("heat", values)], align=False, depth=False)
     assert fused.dtype == np.float32
     assert fused.min() < -200
     assert "depth" not in str([own["name"] for _, own, _ in rest])
@@ -45,20 +45,20 @@ def test_a_colour_layer_and_floating_point_come_back_as_they_are(frames):
 
 def test_deciding_by_one_channel_takes_the_planes_that_are_sharp_there(frames):
     blank = np.zeros_like(frames[..., 0]) + np.arange(4, dtype=np.uint8)[:, None, None] * 50
-    (first, *_), (second, *_), *_ = fuse_planes_of_layers(
+    _, (second, *_), *_ = fuse_planes_of_layers(
         [Planes("cells", frames[..., 0]), Planes("number", blank)], decide_by=0, align=False, depth=False
     )
     assert len(np.unique(second)) >= 4  # the planes of the other channel follow
 
 
 def test_work_ends_when_progress_says_so(frames):
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def progress(step, done, count):
-        raise Enough
+        raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         fuse_planes_of_layers([Planes("a", frames[..., 0])], progress=progress)
 
 
