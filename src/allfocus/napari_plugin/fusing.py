@@ -73,8 +73,8 @@ def fuse_planes_of_layers(
     _check(channels)
     first = channels[0]
     with tempfile.TemporaryDirectory(prefix="allfocus-") as folder:
-        source = Path(folder, "stack.ome.tif")
-        written = _write(channels, source)
+        source, result = Path(folder, "stack.ome.tif"), Path(folder, "fused.ome.tif")
+        _write(channels, source)
         outputs = {"depth_map": Path(folder, "depth.tif")} if depth else {}
         options = FuseOptions(
             method=method,
@@ -82,15 +82,13 @@ def fuse_planes_of_layers(
             crop=False,  # layers stay where they are
             decide_by="all" if decide_by is None or len(channels) == 1 else str(decide_by + 1),
         )
-        fused = fuse_files(source, Path(folder, "fused.ome.tif"), options, progress=progress, notice=notice, **outputs)
-    layers = []
-    several = len(channels) > 1
-    for number, own in enumerate(channels):
-        pixels = fused.image[..., number] if several else fused.image
-        # In 0..1 where all bits are used, in units of their own otherwise.
-        full = np.iinfo(written).max if fused.bit_depth < 32 else 1
-        stored = _as_layer(pixels, own.pixels.dtype, full)
-        layers.append((stored, {**(own.look or {}), "name": f"{own.name} fused"}, "image"))
+        fused = fuse_files(source, result, options, progress=progress, notice=notice, **outputs)
+        planes = _read(result, len(channels))
+    layers = [
+        # A fused value lies between those of the planes, so the type of the layer holds it.
+        (pixels.astype(own.pixels.dtype), {**(own.look or {}), "name": f"{own.name} fused"}, "image")
+        for pixels, own in zip(planes, channels, strict=True)
+    ]
     return [*layers, *_depth_layers(fused, first, filled), *_lost_layers(fused, first)]
 
 
@@ -110,8 +108,7 @@ def _check(channels: Sequence[Planes]) -> None:
             raise InputError(f"{own.name} holds {own.pixels.dtype}; there are {', '.join(KINDS)}")
 
 
-def _write(channels: Sequence[Planes], path: Path) -> np.dtype[Any]:
-    """Writes the planes as OME-TIFF and returns the type that all of them have there."""
+def _write(channels: Sequence[Planes], path: Path) -> None:
     import tifffile
 
     kind = np.result_type(*(own.pixels.dtype for own in channels))
@@ -120,19 +117,17 @@ def _write(channels: Sequence[Planes], path: Path) -> np.dtype[Any]:
     if channels[0].is_colour:
         metadata: dict[str, Any] = {"axes": "ZYXS"}
         tifffile.imwrite(path, channels[0].pixels.astype(kind), ome=True, photometric="rgb", metadata=metadata)
-        return kind
+        return
     pixels = np.stack([own.pixels.astype(kind, copy=False) for own in channels])
     metadata = {"axes": "CZYX", "Channel": {"Name": names}}
     tifffile.imwrite(path, pixels, ome=True, photometric="minisblack", metadata=metadata)
-    return kind
 
 
-def _as_layer(pixels: NDArray[Any], kind: np.dtype[Any], full: int) -> NDArray[Any]:
-    """The fused pixels in the type of their layer."""
-    if kind.kind == "f":
-        return np.asarray(pixels, np.float32)
-    limits = np.iinfo(kind)
-    return np.clip(np.rint(np.asarray(pixels, np.float64) * full), limits.min, limits.max).astype(kind)
+def _read(path: Path, channels: int) -> list[NDArray[Any]]:
+    import tifffile
+
+    pixels = tifffile.imread(path)
+    return list(pixels) if channels > 1 else [pixels]
 
 
 def _depth_layers(fused: StackFusion, first: Planes, filled: bool) -> list[LayerData]:
