@@ -48,7 +48,7 @@ def noise_energy(band: float, blur: float = 0.0) -> float:
 
     Example:
         >>> round(noise_energy(0.6), 3), round(noise_energy(0.6, 2.0), 5)
-        (0.078, 0.00014)
+        (0.078, 0.00013)
     """
     point = np.zeros((65, 65), np.float32)
     point[32, 32] = 1

@@ -143,7 +143,8 @@ def _top_at_end(curves: FocusCurves, blur: BlurScale, band: int, towards: int, g
         np.square(change) * _relative_variance(energies[REACH + place], floor)
         for change, place in ((here_change, 0), (beside_change, towards))
     )
-    return -towards * beyond, by_noise / np.float32(4 * growth**2)
+    variance = by_noise / np.float32(4 * growth**2)
+    return np.asarray(-towards * beyond, np.float32), np.asarray(variance, np.float32)
 
 
 def _relative_variance(energy: NDArray[np.float32], floor: Map) -> NDArray[np.float32]:

@@ -94,7 +94,7 @@ def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.int
     there = np.isfinite(start) & (_mean_around(known, OWN_WIDTH) >= np.float32(FEWEST_OWN))
     there &= ~(np.abs(surface - decided) > np.float32(FROM_DECISION))
     apart = _mean_around(weight * np.abs(peaks.spread), OWN_WIDTH) / np.maximum(_mean_around(weight, OWN_WIDTH), 1e-6)
-    return Surface(np.where(there, surface, np.float32(np.nan)), apart)
+    return Surface(np.where(there, surface, np.float32(np.nan)), np.asarray(apart, np.float32))
 
 
 def _mean_around(values: NDArray[Any], width: float) -> Map:

@@ -75,7 +75,7 @@ def fuse_planes_of_layers(
     with tempfile.TemporaryDirectory(prefix="allfocus-") as folder:
         source, result = Path(folder, "stack.ome.tif"), Path(folder, "fused.ome.tif")
         _write(channels, source)
-        outputs = {"depth_map": Path(folder, "depth.tif")} if depth else {}
+        outputs: dict[str, Any] = {"depth_map": Path(folder, "depth.tif")} if depth else {}
         options = FuseOptions(
             method=method,
             align=align,

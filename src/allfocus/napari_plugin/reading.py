@@ -50,7 +50,9 @@ def read_layers(path: str | list[str]) -> list[LayerData]:
 
 def _layer(file: StackFile, position: int, channel: int | None) -> LayerData:
     import dask.array
+    from dask.delayed import delayed
 
+    arrays: Any = dask.array  # it has no types
     held = file.positions[position]
     times = []
     for time in range(held.times):
@@ -58,11 +60,10 @@ def _layer(file: StackFile, position: int, channel: int | None) -> LayerData:
         shape = (*held.size, 3) if channel is None and reader.channels == 3 else held.size
         read = functools.partial(_read_plane, reader, held.dtype)
         blocks = [
-            dask.array.from_delayed(dask.delayed(read)(plane), shape, np.dtype(held.dtype))
-            for plane in range(reader.count)
+            arrays.from_delayed(delayed(read)(plane), shape, np.dtype(held.dtype)) for plane in range(reader.count)
         ]
-        times.append(dask.array.stack(blocks))
-    pixels = dask.array.stack(times) if held.times > 1 else times[0]
+        times.append(arrays.stack(blocks))
+    pixels = arrays.stack(times) if held.times > 1 else times[0]
     about = {"name": _name(file, position, channel), "scale": _scale(held), "rgb": pixels.ndim == 4 + (held.times > 1)}
     if held.pixel_size is not None:
         about["units"] = ("second",) * (held.times > 1) + ("micrometer",) * 3

@@ -171,7 +171,12 @@ def fuse_planes(
         refuse_inputs(path, stack.files, Path(planes).absolute() if stack.zarr else None)
         _check_place(path)
     block = block_side(block, stack.channels)
-    settings = {"prefer": prefer, "block": block, "software": software_key("ips"), "maps": sorted(targets)}
+    settings: dict[str, Any] = {
+        "prefer": prefer,
+        "block": block,
+        "software": software_key("ips"),
+        "maps": sorted(targets),
+    }
     settings |= {"z_step": scale.places[-1:], "unit": scale.unit}
     content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), settings]
     with work_folder(target) as folder:
@@ -193,7 +198,7 @@ def fuse_planes(
             steps = _Steps(cluster, folder, progress)
             run = uuid.uuid4().hex
             for number, own in enumerate(_parts(stack)):
-                depth = {"decided": decided, "scale": scale}
+                depth: dict[str, Any] = {"decided": decided, "scale": scale}
                 job = PlaneJob(own, str(folder), result, prefer, device, layer=number, maps=wanted, run=run, **depth)
                 _fuse_in_blocks(steps, job, block)
             _shrink(steps, result, "")

@@ -218,7 +218,7 @@ def measure_block(job: PlaneJob, block: Block) -> int:
     first, last = max(0, top - 1), min(stack.size[0], bottom + 1)
     begin, end = max(0, left - 1), min(stack.size[1], right + 1)
     position, error = (np.full((last - first, end - begin), np.nan, np.float32) for _ in range(2))
-    for row, below, column, beside in cut_blocks(position.shape, MEASURED_SIDE):  # type: ignore[arg-type]  # it has two
+    for row, below, column, beside in cut_blocks(position.shape, MEASURED_SIDE):
         tile = first + row, first + below, begin + column, begin + beside
         position[row:below, column:beside], error[row:below, column:beside] = measure_tile(stack, tile, shape)
     inside = (
@@ -241,7 +241,8 @@ def _fused_stack(job: PlaneJob) -> FusedStack:
     fused = zarr.open_group(job.result.path, mode="r")["0"]
     if job.decided is None:
         raise ValueError("the decision was not kept")
-    decided = zarr.open_group(job.decided.path, mode="r")["0"]
+    kept = job.decided
+    decided = zarr.open_group(kept.path, mode="r")["0"]
 
     def read_layer(layer: int, area: Area) -> NDArray[np.float32]:
         rows, columns = (
@@ -259,8 +260,8 @@ def _fused_stack(job: PlaneJob) -> FusedStack:
             picture = np.stack([read_layer(layer, area) for layer in range(3)], axis=-1)
         else:
             picture = read_layer(0, area)
-        chosen = np.asarray(decided[job.decided.slices(*area)]) if job.decided else np.zeros(0)
-        return chosen.reshape(picture.shape[:2]), np.asarray(picture, np.float32)
+        seen = np.asarray(picture, np.float32)
+        return np.asarray(decided[kept.slices(*area)], np.int16).reshape(seen.shape[:2]), seen
 
     return FusedStack(_DecidedSource(_source(planes, job.run)), read_fused, scale)
 
