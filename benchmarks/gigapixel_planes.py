@@ -1,6 +1,7 @@
 """Fusing planes larger than the memory: peak memory of a worker, time, validity, and agreement with the in-memory path.
 
 Run: python benchmarks/gigapixel_planes.py FOLDER [--side 20000] [--planes 8] [--channels 4] [--workers 2] [--compare]
+[--depth]
 Renders an OME-Zarr stack in blocks (a tilted, wavy specimen, so that focus moves through all planes), fuses it, opens
 the result with ome-zarr, validates it, and prints one JSON object. --compare also fuses in memory and prints the
 largest difference in levels; meant for --side 4000 in colour. With --channels there are so many channels of 16 bits
@@ -143,6 +144,7 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=4096)
     parser.add_argument("--channels", type=int, default=0)
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--depth", action="store_true", help="measure depth and its error too")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     kind = f"{arguments.side}_{arguments.channels}" if arguments.channels else str(arguments.side)
@@ -157,6 +159,7 @@ def main() -> None:
         result,
         workers=arguments.workers,
         block=arguments.block,
+        maps=("depth", "error") if arguments.depth else (),
         memory_limit=3 * 10**9,
         overwrite=True,
         progress=lambda step, done, count: print(f"{step} {done}/{count}", flush=True),

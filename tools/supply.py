@@ -152,7 +152,7 @@ The packages that allfocus was tested with, those they need in turn included, at
 [constraints.txt](../constraints.txt) pins. *Needed by* says `core` for what is always installed, otherwise the extras
 that bring it; `dev` is for working on allfocus only. The licence is what the package itself declares; a wheel may hold
 libraries with licences of their own, which it lists in its `dist-info` folder. Not in the table: `setuptools`, which
-torch needs in any version from 77 on, and what other systems need besides, such as CUDA for
+torch needs in any version from 77 on, the extra `napari`, and what other systems need besides, such as CUDA for
 torch.
 
 Made by `python tools/supply.py licences`.

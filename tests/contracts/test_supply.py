@@ -19,7 +19,7 @@ REQUIREMENTS = {
     text: Requirement(text)
     for group in (
         PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"].values(),
+        *(wanted for extra, wanted in PROJECT["optional-dependencies"].items() if extra != "napari"),
     )
     for text in group
 }

@@ -192,7 +192,8 @@ def test_what_is_not_said_or_cannot_be_is_an_error_with_a_code(cells, tmp_path):
         ({**one, "method": "average"}, "a.ome.tif", "method-cannot"),
         ({**one, "slabs": (4, 1)}, "a.ome.tif", "bad-option"),
         ({**one, "report": tmp_path / "a.html"}, "a.ome.tif", "bad-option"),
-        ({**one, "time": "all", "depth_map": tmp_path / "d.png"}, "a.ome.tif", "bad-option"),
+        ({**one, "time": "all", "depth_map": tmp_path / "d.png"}, "a.ome.tif", "unwritable-format"),
+        ({**one, "time": "all", "check_map": tmp_path / "c.ome.tif"}, "a.ome.tif", "bad-option"),
         ({**one, "decide_by": "each", "depth_map": tmp_path / "d.png"}, "a.ome.tif", "method-cannot"),
     ):
         with pytest.raises(allfocus.AllfocusError) as caught:
@@ -300,6 +301,35 @@ def test_depth_and_other_maps_of_several_channels_are_written(cells, tmp_path):
         assert allfocus.read_image(path).pixels.shape[:2] == SIZE
     assert result.shown.shape == (*SIZE, 3)
     assert result.image.shape == (*SIZE, CHANNELS)
+
+
+def test_maps_of_a_series_are_a_series_with_sizes_and_units(cells, tmp_path):
+    import ome_types
+    import zarr
+
+    maps = {"depth_map": tmp_path / "depth.ome.tif", "error_map": tmp_path / "error.ome.zarr"}
+    maps["decision_map"] = tmp_path / "decision.ome.tif"
+    chosen = {"channels": "DAPI", "align": False}
+    result = allfocus.fuse_files(cells, tmp_path / "a.ome.tif", position="all", time="all", **chosen, **maps)
+    assert result.outputs.keys() == {"picture", *maps}
+    assert not list(tmp_path.glob("*preview*"))
+    images = ome_types.from_tiff(tmp_path / "depth.ome.tif").images
+    assert [image.name for image in images] == ["field 1", "field 2"]
+    assert {image.pixels.channels[0].name for image in images} == {"depth (um)"}
+    assert {(image.pixels.size_t, image.pixels.physical_size_x) for image in images} == {(TIMES, PIXEL[1])}
+    # Each is what fusing that time and position alone gives.
+    place = {"position": "2", "time": "3"}
+    allfocus.fuse_files(cells, tmp_path / "one.ome.tif", **place, **chosen, depth_map=tmp_path / "one_depth.tif")
+    alone = tifffile.imread(tmp_path / "one_depth.tif")
+    with tifffile.TiffFile(tmp_path / "depth.ome.tif") as file:
+        found = file.series[1].asarray()
+        assert found.dtype == np.float32
+        assert np.array_equal(found[2], alone, equal_nan=True)
+    assert np.isfinite(alone).any()
+    with tifffile.TiffFile(tmp_path / "decision.ome.tif") as file:
+        assert file.series[1].shape == (TIMES, *SIZE)
+    error = zarr.open_array(str(tmp_path / "error.ome.zarr/1/0"))[:]
+    assert np.array_equal(np.isfinite(error[2].squeeze()), np.isfinite(alone))
 
 
 def test_moved_planes_of_several_channels_are_moved_alike(tmp_path):

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
     from allfocus.batch.stacks import Stack
 
-PLANE_MAPS = ("depth", "confidence", "decision")
+PLANE_MAPS = ("depth", "error", "confidence", "decision")
 """Maps that planes have too."""
 PLANES_TAKE = (
-    *("prefer", "device", "position", "time", "channels", "decide_by"),
+    *("prefer", "device", "position", "time", "channels", "decide_by", "z_step", "pixel_size"),
     *(f"{kind}_maps" for kind in PLANE_MAPS),
 )
 """Options of a fusion that planes have too."""

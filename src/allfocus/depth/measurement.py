@@ -7,39 +7,52 @@ above 1.2 megapixels are measured at half scale, as they are decided; depth is k
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.depth.focus_curves import BANDS, CurveGathering, FocusCurves
+from allfocus.depth.noise_levels import LEAST_NOISE, NoiseLevels, measure_noise
 from allfocus.depth.peak_fitting import choose_exponent, fit_peaks
+from allfocus.depth.reblurring import BlurScale, choose_growth, gather_growth
 from allfocus.depth.surface import MARGIN, fit_surface
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale
-from allfocus.fusion.planning import estimate_noise
 from allfocus.fusion.windows import Area, within
 from allfocus.images.spool import FrameSpool, reduce_frame
 
 Map = NDArray[np.float32]
+Tile = tuple[int, int, int, int]
+"""First row, behind the last row, first column, behind the last column."""
 
 TILE = 512
 """Pixels a side of a tile."""
-EDGE = MARGIN + 24
-"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves."""
+EDGE = MARGIN + 32
+"""Pixels around a tile that what is measured in it depends on: the surface, and the windows of the focus curves and of
+the blurred picture."""
 SAMPLE_TILES = 9
 """Tiles that tell the shape of the focus curves."""
 SAMPLE = 40_000
 """Most curves of a tile that do."""
-LEAST_NOISE = 1 / 255 / 12**0.5
-"""Standard deviation that rounding to 8 bits leaves."""
-LEAST_ERROR, SCATTER_SHARE = 0.02, 2.462
-"""The standard error is the least that there is, in steps, and this share of the scatter about the surface. Neighbours
-are seen through the same window and err together, hence more than 1. Fitted to rendered scenes with known depth so that
-68 % of the textured pixels lie within one; benchmarks/depth_accuracy.py fits it (``--fit``) and measures it on other
-seeds. Noise, the disagreement of the bands and the ends of the stack told nothing more."""
+FINE_STEP, GOOD_STEP = 0.4, 0.8
+"""Pixels (standard deviation) by which blur grows from one frame to the next. With less than the one the neighbours of
+a frame look like it, and frames are left out until it is the other."""
+BEYOND = 0.5
+"""Steps beyond the first and the last frame up to which a place can be told."""
+NOISE_EVERY, GROWTH_EVERY = 7, 5
+"""Of the pixels of these tiles, every so many tell the noise and how blur grows."""
+BRIGHTNESS_WIDTH = 2.0
+"""Standard deviation in pixels over which the brightness of a place is taken."""
+LEAST_ERROR, ERROR_SHARE = 0.005, 1.59
+"""The standard error is the least that there is, in steps, and so many times the distance between what the two bands
+measure: noise moves each of them its own way, and so does what the shape of the curve has wrong. Fitted to rendered
+scenes with known depth so that 68 % of the textured pixels of each lie within one; benchmarks/depth_accuracy.py fits it
+(``--fit``) and measures it on other seeds. The scatter about the surface, the slope of the curves and the ends of the
+stack told nothing more."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,8 @@ class MeasuredDepth:
     """Where in the stack each pixel is in focus."""
 
     position: Map
-    """(H, W), in steps from the first frame (0) to the last (frames - 1), between them as well; NaN where nothing can
-    be told."""
+    """(H, W), in steps from the first frame (0) to the last (frames - 1), between them and up to half a step beyond as
+    well; NaN where nothing can be told."""
     standard_error: Map
     """(H, W), in steps: with 68 % the truth is no farther away; NaN where nothing is measured."""
     frames: int
@@ -94,73 +107,189 @@ def measure_depth(
             f"picture {picture.shape[1]} x {picture.shape[0]}; all must be of one size",
             code="unequal-frames",
         )
-    measuring = _Measuring(source, decision, picture)
-    return measuring.run(progress)
+    scale = decision_scale(*size)
+    decided = reduce_decision(decision, scale)
+    seen = reduce_frame(np.ascontiguousarray(picture, np.float32), scale)
+    stack = FusedStack(source, lambda area: (decided[area], seen[area]), scale)
+    tiles = list(cut_tiles(stack.size))
+    # What tells the shape is kept of small pictures, so that they are gathered once.
+    kept = {tile: stack.gather(tile) for tile in tiles} if len(tiles) <= SAMPLE_TILES else {}
+    shape = learn_shape(stack, lambda tile: kept.get(tile) or stack.gather(tile))
+    if shape.stride > 1:
+        kept = {}
+    position, error = (np.full(stack.size, np.nan, np.float32) for _ in range(2))
+    for number, tile in enumerate(tiles):
+        position[_area(tile)], error[_area(tile)] = measure_tile(stack, tile, shape, kept.pop(tile, None))
+        if progress is not None:
+            progress(number + 1, len(tiles))
+    return MeasuredDepth(enlarge_map(position, size), enlarge_map(error, size), len(source))
 
 
-class _Measuring:
-    """One stack at the scale at which it is measured."""
+class ReducedFrames(Protocol):
+    """Frames that can be read in parts at the scale at which depth is measured."""
 
-    def __init__(self, source: FrameSource, decision: NDArray[np.integer], picture: Map) -> None:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each frame at full scale: (H, W) or (H, W, 3)."""
+
+    def __len__(self) -> int:
+        """How many frames there are."""
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame."""
+
+
+class FusedStack:
+    """A stack and what fusing it gave, at the scale at which depth is measured.
+
+    Args:
+        source: The frames.
+        read_fused: Gives the decision (h, w) and the fused picture of an area at that scale.
+        scale: By how much they are reduced.
+    """
+
+    def __init__(
+        self, source: ReducedFrames, read_fused: Callable[[Area], tuple[NDArray[np.integer], Map]], scale: int
+    ) -> None:
         self.source = source
-        self.frames = len(source)
-        self.scale = decision_scale(source.shape[0], source.shape[1])
-        self.full = source.shape[0], source.shape[1]
-        self.decision = _reduce_decision(decision, self.scale)
-        self.picture = reduce_frame(np.ascontiguousarray(picture, np.float32), self.scale)
-        self.size = self.decision.shape[0], self.decision.shape[1]
-        self.noise = max(estimate_noise(source.sharpness()), LEAST_NOISE / self.scale)
-        self.colours = 1 if len(source.shape) == 2 else 3
+        self.scale = scale
+        self.size = -(-source.shape[0] // scale), -(-source.shape[1] // scale)
+        self._read_fused = read_fused
+        self._stride, self._start = 1, 0
 
-    def run(self, progress: Callable[[int, int], None] | None) -> MeasuredDepth:
-        tiles = list(_tiles(self.size))
-        sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
-        # What tells the shape is kept of small pictures, so that they are gathered once.
-        kept = {tile: self._gather(tile) for tile in sample} if len(tiles) <= SAMPLE_TILES else {}
-        exponents = self._choose_exponents((tile, *(kept.get(tile) or self._gather(tile))) for tile in sample)
-        position, error = (np.full(self.size, np.nan, np.float32) for _ in range(2))
-        for number, tile in enumerate(tiles):
-            area, curves = kept.pop(tile) if tile in kept else self._gather(tile)
-            inside = within(_area(tile), area)
-            measured = self._measure(curves, area, exponents)
-            position[_area(tile)], error[_area(tile)] = (own[inside] for own in measured)
-            if progress is not None:
-                progress(number + 1, len(tiles))
-        return MeasuredDepth(_enlarge(position, self.full), _enlarge(error, self.full), self.frames)
+    @property
+    def frames(self) -> int:
+        """How many frames are measured on."""
+        return (len(self.source) - 1 - self._start) // self._stride + 1
 
-    def _gather(self, tile: tuple[int, int, int, int]) -> tuple[Area, FocusCurves]:
+    def every(self, stride: int) -> "FusedStack":
+        """The same stack with every so many of its frames."""
+        other = FusedStack(self.source, self._read_fused, self.scale)
+        other._stride, other._start = stride, (len(self.source) - 1) % stride // 2
+        return other
+
+    def in_frames(self, position: Map) -> Map:
+        """Positions among the frames that are measured on as positions among all."""
+        return position * np.float32(self._stride) + np.float32(self._start)
+
+    def gather(self, tile: Tile) -> "Gathered":
+        """Returns the curves of a tile and of what it depends on."""
         area = _grown(tile, self.size)
-        guide = self.decision[area]
-        gathering = CurveGathering(np.clip(guide, 0, None), frames=self.frames, noise=self.noise, colours=self.colours)
+        decision, picture = self._read_fused(area)
+        if self._stride > 1:
+            nearest = np.clip(np.rint((decision - self._start) / self._stride), 0, self.frames - 1)
+            decision = np.where(decision < 0, -1, nearest).astype(np.int16)
+        gathering = CurveGathering(decision, frames=self.frames)
         for index in range(self.frames):
-            gathering.add(index, np.ascontiguousarray(self.source.read_reduced(index, area)))
-        curves = gathering.finish()
-        curves.own[guide < 0] = False
-        return area, curves
-
-    def _choose_exponents(
-        self, sample: Iterator[tuple[tuple[int, int, int, int], Area, FocusCurves]]
-    ) -> tuple[float, ...]:
-        parts = []
-        for tile, area, curves in sample:
-            inside = within(_area(tile), area)
-            energies = curves.energies[:, :, *inside]
-            rows, columns = np.nonzero(curves.own[inside] & np.isfinite(energies[0]).all(axis=0))
-            every = -(-max(1, rows.size) // SAMPLE)
-            parts.append(energies[:, :, rows[::every], columns[::every]])
-        together = np.concatenate(parts, axis=2)
-        return tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
-
-    def _measure(self, curves: FocusCurves, area: Area, exponents: tuple[float, ...]) -> tuple[Map, Map]:
-        peaks = fit_peaks(curves, exponents)
-        variance = np.asarray(np.square(peaks.noise) + np.square(peaks.spread) / 4, np.float32)
-        surface = fit_surface(peaks.position, variance, curves.own, self.picture[area])
-        error = np.hypot(np.float32(LEAST_ERROR), np.float32(SCATTER_SHARE) * surface.scatter)
-        position = np.clip(surface.position, 0, self.frames - 1)
-        return position, np.where(np.isfinite(position), error, np.float32(np.nan)).astype(np.float32)
+            gathering.add(
+                index, np.ascontiguousarray(self.source.read_reduced(self._start + index * self._stride, area))
+            )
+        grey = picture if picture.ndim == 2 else picture.mean(axis=2)
+        brightness = np.asarray(cv2.GaussianBlur(grey, (0, 0), BRIGHTNESS_WIDTH), np.float32)
+        return Gathered(within(_area(tile), area), gathering.finish(), decision, picture, brightness)
 
 
-def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:
+@dataclass(frozen=True)
+class Gathered:
+    """What is known about a tile and its surroundings."""
+
+    inside: Area
+    """Where the tile lies in it."""
+    curves: FocusCurves
+    """With noise."""
+    decision: NDArray[np.integer]
+    picture: Map
+    brightness: Map
+
+    @property
+    def colours(self) -> int:
+        """How many values a pixel has."""
+        return 1 if self.picture.ndim == 2 else self.picture.shape[2]
+
+
+@dataclass(frozen=True)
+class CurveShape:
+    """What the curves of a stack have in common."""
+
+    noise: NoiseLevels
+    exponents: tuple[float, ...]
+    """How steeply they fall, for each band."""
+    growth: tuple[float, ...]
+    """How blur grows from frame to frame, for each band."""
+    span: float = 1.0
+    """From the darkest to the brightest place; little in dark pictures of 16 bits."""
+    stride: int = 1
+    """Every so many frames are measured on: more than 1 where neighbours differ too little."""
+
+
+def learn_shape(stack: FusedStack, gather: Callable[[Tile], Gathered] | None = None) -> CurveShape:
+    """Returns what the curves of a sample of tiles have in common.
+
+    Args:
+        stack: The stack, with all its frames.
+        gather: Gives the curves of a tile, if some are at hand already.
+    """
+    shape = _learn(stack, gather or stack.gather)
+    told = [own for own in shape.growth if np.isfinite(own)]
+    step = max(float(np.mean(told)), 1e-4) ** 0.5 if told else FINE_STEP
+    stride = min(int(np.ceil(GOOD_STEP / step)), (stack.frames - 1) // 4) if step < FINE_STEP else 1
+    if stride < 2:
+        return shape
+    coarse = stack.every(stride)
+    return replace(_learn(coarse, coarse.gather), stride=stride)
+
+
+def _learn(stack: FusedStack, gather: Callable[[Tile], Gathered]) -> CurveShape:
+    tiles = list(cut_tiles(stack.size))
+    sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
+    bright, calm = [], []
+    for tile in sample:
+        own = gather(tile)
+        bright.append(own.brightness[own.inside].ravel()[::NOISE_EVERY])
+        calm.append(own.curves.noise[own.inside].ravel()[::NOISE_EVERY])
+    shades = np.concatenate(bright)
+    span = max(float(np.subtract(*np.quantile(shades, (0.999, 0.001)))), 1e-5)
+    noise = measure_noise(shades, np.concatenate(calm), least=span * LEAST_NOISE / stack.scale)
+    parts, growths = [], []
+    for tile in sample:
+        own = gather(tile)
+        variance = noise.at(own.brightness)
+        curves = own.curves.without_noise(variance, colours=own.colours)
+        growths.append(gather_growth(curves, BlurScale(own.picture, variance), own.inside)[:, ::GROWTH_EVERY])
+        energies = curves.energies[:, :, *own.inside]
+        rows, columns = np.nonzero(curves.own[own.inside] & np.isfinite(energies[0]).all(axis=0))
+        every = -(-max(1, rows.size) // SAMPLE)
+        parts.append(energies[:, :, rows[::every], columns[::every]])
+    together = np.concatenate(parts, axis=2)
+    exponents = tuple(choose_exponent(together[number]) for number in range(len(BANDS)))
+    return CurveShape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)), span)
+
+
+def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gathered | None = None) -> tuple[Map, Map]:
+    """Returns position and standard error of a tile in steps, NaN where nothing can be told.
+
+    Args:
+        stack: The stack.
+        tile: Which part, at the scale of the stack.
+        shape: What its curves have in common.
+        gathered: Of the tile, if it is at hand already.
+    """
+    if shape.stride > 1:
+        stack = stack.every(shape.stride)
+    own = gathered or stack.gather(tile)
+    variance = shape.noise.at(own.brightness)
+    curves = own.curves.without_noise(variance, colours=own.colours)
+    at_end = curves.own & ((curves.peak == 0) | (curves.peak == stack.frames - 1))
+    blur = BlurScale(own.picture, variance) if at_end.any() else None
+    peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
+    surface = fit_surface(peaks, curves.own, own.decision, own.picture / np.float32(shape.span))
+    error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
+    position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
+    error = np.where(np.isfinite(position), error * np.float32(shape.stride), np.float32(np.nan))
+    return stack.in_frames(position)[own.inside], error.astype(np.float32)[own.inside]
+
+
+def reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:
     """Returns the decision at the scale of the measurement: the median of each square, which is one of its values."""
     small = decision.astype(np.int16)
     if scale == 1:
@@ -171,18 +300,19 @@ def _reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.in
     return np.sort(squares.transpose(0, 2, 1, 3).reshape(*squares.shape[::2], -1), axis=2)[..., scale**2 // 2]
 
 
-def _tiles(size: tuple[int, int]) -> Iterator[tuple[int, int, int, int]]:
+def cut_tiles(size: tuple[int, int]) -> Iterator[Tile]:
+    """Gives the tiles that cover a picture."""
     for top in range(0, size[0], TILE):
         for left in range(0, size[1], TILE):
             yield top, min(top + TILE, size[0]), left, min(left + TILE, size[1])
 
 
-def _area(tile: tuple[int, int, int, int]) -> Area:
+def _area(tile: Tile) -> Area:
     top, bottom, left, right = tile
     return slice(top, bottom), slice(left, right)
 
 
-def _grown(tile: tuple[int, int, int, int], size: tuple[int, int]) -> Area:
+def _grown(tile: Tile, size: tuple[int, int]) -> Area:
     top, bottom, left, right = tile
     return (
         slice(max(0, top - EDGE), min(size[0], bottom + EDGE)),
@@ -190,7 +320,7 @@ def _grown(tile: tuple[int, int, int, int], size: tuple[int, int]) -> Area:
     )
 
 
-def _enlarge(values: Map, size: tuple[int, int]) -> Map:
+def enlarge_map(values: Map, size: tuple[int, int]) -> Map:
     """Returns a map at full scale, linearly between its values; holes stay holes."""
     if values.shape == size:
         return values

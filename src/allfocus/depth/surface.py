@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.depth.peak_fitting import PeakFit
+
 Map = NDArray[np.float32]
 Likeness = list[NDArray[np.float16]]
 
@@ -35,6 +37,14 @@ MEETING, MEETING_WIDTH = 0.2, 4.0
 deviations both), one thing ends and another begins. There the blur of one lies over the other, and what is measured
 belongs to neither. (Of 0.3, 0.2 and 0.12; with 0.3 the rendered circuit board is 0.17 steps off instead of 0.14, with
 0.12 a tenth less of it is measured.)"""
+MIXED = 0.4
+"""Where decisions lie this many frames off the plane through those around them, things of different depth lie side by
+side, hairs for example, and what is measured there is of none of them."""
+FEWEST_OWN, OWN_WIDTH = 0.2, 3.0
+"""Share of the pixels around a place (standard deviation of the weight in pixels) that must tell their depth
+themselves."""
+FROM_DECISION = 0.75
+"""Frames by which the surface may lie off what was decided for a pixel."""
 MARGIN = round(4 * MEETING_WIDTH) + 2 * RADIUS
 """Pixels around a part of a picture that have to be known for the surface in it."""
 
@@ -44,31 +54,35 @@ class Surface(NamedTuple):
 
     position: Map
     """(H, W), in steps; NaN where there is none."""
-    scatter: Map
-    """(H, W), standard deviation of the measurements about the plane, in steps."""
+    disagreement: Map
+    """(H, W), how far the bands have the measurements apart, in the mean around each pixel, in steps."""
 
 
-def fit_surface(position: Map, variance: Map, own: NDArray[np.bool_], guide: Map) -> Surface:
+def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.integer], guide: Map) -> Surface:
     """Returns the surface through single measurements.
 
     Args:
-        position: (H, W), measured depth in steps, NaN where there is none.
-        variance: (H, W), of each measurement, in squared steps.
+        peaks: The measurements.
         own: (H, W), where the measurement is told by the pixel's own detail.
+        decision: (H, W), the frame that each pixel came from; -1 where that is not known.
         guide: the fused picture (H, W) or (H, W, 3), 0..1.
 
     Example:
         >>> rows = np.arange(20, dtype=np.float32)[:, None] * 0.1 + np.zeros((20, 20), np.float32)
         >>> holes = rows.copy(); holes[::3] = np.nan
-        >>> exact, guide = np.zeros((20, 20), np.float32), np.zeros((20, 20), np.float32)
-        >>> surface = fit_surface(holes, exact, np.isfinite(holes), guide)
+        >>> exact = np.zeros((20, 20), np.float32)
+        >>> surface = fit_surface(PeakFit(holes, exact, exact), np.isfinite(holes), np.rint(rows).astype(int), exact)
         >>> bool(np.allclose(surface.position[3:-3], rows[3:-3], atol=0.05))
         True
     """
+    position = peaks.position
     known = np.isfinite(position) & own
     meeting = _roughness(np.nan_to_num(position), known) > np.float32(MEETING)
+    decided = decision.astype(np.float32)
+    meeting |= _roughness(decided, decision >= 0) > np.float32(MIXED)
     known &= ~meeting
     values = np.where(known, position, 0).astype(np.float32)
+    variance = np.square(peaks.noise) + np.square(peaks.spread) / 4
     weight = np.where(known, 1 / (np.nan_to_num(variance, nan=1.0) + np.float32(0.01)), 0).astype(np.float32)
     weight *= np.float32(0.01)
     colours = guide if guide.ndim == 3 else guide[..., None]
@@ -76,9 +90,15 @@ def fit_surface(position: Map, variance: Map, own: NDArray[np.bool_], guide: Map
     likeness = [_likeness(colours, down, across, known).astype(np.float16) for down, across, _ in _offsets()]
     start = _first_guess(values, weight, known, ~meeting, likeness)
     once = _fit_planes(values, weight, start, likeness)
-    surface = _fit_planes(values, weight, once.position, likeness)
-    there = np.isfinite(start)
-    return Surface(np.where(there, surface.position, np.float32(np.nan)), surface.scatter)
+    surface = _fit_planes(values, weight, once, likeness)
+    there = np.isfinite(start) & (_mean_around(known, OWN_WIDTH) >= np.float32(FEWEST_OWN))
+    there &= ~(np.abs(surface - decided) > np.float32(FROM_DECISION))
+    apart = _mean_around(weight * np.abs(peaks.spread), OWN_WIDTH) / np.maximum(_mean_around(weight, OWN_WIDTH), 1e-6)
+    return Surface(np.where(there, surface, np.float32(np.nan)), np.asarray(apart, np.float32))
+
+
+def _mean_around(values: NDArray[Any], width: float) -> Map:
+    return np.asarray(cv2.GaussianBlur(values.astype(np.float32), (0, 0), width), np.float32)
 
 
 def _offsets() -> list[tuple[int, int, float]]:
@@ -130,20 +150,20 @@ def _roughness(values: Map, known: NDArray[np.bool_]) -> Map:
         around(z * rows) / total - z_mean * y_mean,
         around(z * columns) / total - z_mean * x_mean,
     )
-    _, _, left = _plane(yy, xx, xy, zy, zx, zz)
-    return np.asarray(left, np.float32)
+    down, across = _plane(yy, xx, xy, zy, zx)
+    left = zz - 2 * (down * zy + across * zx) + down**2 * yy + across**2 * xx + 2 * down * across * xy
+    return np.asarray(np.sqrt(np.maximum(left, 0)), np.float32)
 
 
-def _plane(yy: Any, xx: Any, xy: Any, zy: Any, zx: Any, zz: Any) -> tuple[Any, Any, Any]:
-    """Returns the slopes down and across of planes by their central moments, and what they leave unexplained.
+def _plane(yy: Any, xx: Any, xy: Any, zy: Any, zx: Any) -> tuple[Any, Any]:
+    """Returns the slopes down and across of planes by their central moments.
 
     On the diagonal is a little more: where measurements lie on one line, the plane stays level across it.
     """
     determinant = (yy + STIFFNESS) * (xx + STIFFNESS) - xy**2
     down = (zy * (xx + STIFFNESS) - zx * xy) / determinant
     across = (zx * (yy + STIFFNESS) - zy * xy) / determinant
-    left = zz - 2 * (down * zy + across * zx) + down**2 * yy + across**2 * xx + 2 * down * across * xy
-    return down, across, np.sqrt(np.maximum(left, 0))
+    return down, across
 
 
 def _first_guess(
@@ -168,10 +188,10 @@ def _first_guess(
     return np.where(np.where(known, ~alone, enough), guess, np.float32(np.nan))
 
 
-def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Surface:
-    """Returns weighted planes through the measurements near a first guess."""
+def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Map:
+    """Returns weighted planes through the measurements near a first guess, where they are."""
     here = np.nan_to_num(start, nan=-1e3)
-    sums = {name: np.zeros_like(values) for name in ("1", "y", "x", "yy", "xx", "xy", "z", "zy", "zx", "zz")}
+    sums = {name: np.zeros_like(values) for name in ("1", "y", "x", "yy", "xx", "xy", "z", "zy", "zx")}
     for (down, across, share), like in zip(_offsets(), likeness, strict=True):
         rise = _moved(values, down, across) - here
         near = np.maximum(1 - np.square(rise / np.float32(NEAR)), 0)
@@ -182,11 +202,10 @@ def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Sur
             sums[name] += own * factor
         for name, factor in (("z", np.float32(1)), ("zy", y), ("zx", x)):
             sums[name] += lifted * factor
-        sums["zz"] += lifted * rise
     return _solve(sums, start)
 
 
-def _solve(sums: dict[str, Map], start: Map) -> Surface:
+def _solve(sums: dict[str, Map], start: Map) -> Map:
     total = np.maximum(sums["1"], np.float32(1e-9))
     mean = {name: sums[name] / total for name in sums}
     yy, xx = mean["yy"] - mean["y"] ** 2, mean["xx"] - mean["x"] ** 2
@@ -195,9 +214,8 @@ def _solve(sums: dict[str, Map], start: Map) -> Surface:
         mean["zy"] - mean["z"] * mean["y"],
         mean["zx"] - mean["z"] * mean["x"],
     )
-    zz = mean["zz"] - mean["z"] ** 2
-    slope_y, slope_x, scatter = _plane(yy, xx, xy, zy, zx, zz)
+    slope_y, slope_x = _plane(yy, xx, xy, zy, zx)
     rise = mean["z"] - slope_y * mean["y"] - slope_x * mean["x"]
     there = sums["1"] > np.float32(1e-4)
     position = np.where(there, start + np.clip(rise, -NEAR, NEAR), start)
-    return Surface(np.asarray(position, np.float32), np.asarray(scatter, np.float32))
+    return np.asarray(position, np.float32)

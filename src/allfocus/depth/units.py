@@ -100,8 +100,13 @@ class DepthScale:
         return abs(self.places[-1] - self.places[0]) / max(1, len(self.places) - 1)
 
     def convert(self, steps: Map) -> Map:
-        """Returns a depth in steps in the unit; NaN stays NaN."""
-        return np.interp(steps, np.arange(len(self.places)), self.places).astype(np.float32)
+        """Returns a depth in steps in the unit, beyond the ends as between the frames beside them; NaN stays NaN."""
+        last = len(self.places) - 1
+        inside = np.interp(steps, np.arange(last + 1), self.places)
+        if last > 0:
+            before, behind = self.places[1] - self.places[0], self.places[last] - self.places[last - 1]
+            inside += np.minimum(steps, 0) * before + np.maximum(steps - last, 0) * behind
+        return inside.astype(np.float32)
 
     def convert_error(self, errors: Map, steps: Map) -> Map:
         """Returns standard errors in steps in the unit: where frames are farther apart they are larger."""

@@ -30,7 +30,7 @@ from allfocus.images.ome_zarr_files import (
     require_zarr,
     write_metadata,
 )
-from allfocus.images.spool import reduce_frame
+from allfocus.images.spool import reduce_frame, reduce_known
 
 OME_ENDINGS = (".ome.tif", ".ome.tiff")
 ZARR_ENDING = ".zarr"
@@ -270,13 +270,15 @@ def _write_levels(planes: FusedPlanes, position: int, result: ZarrResult) -> lis
                     places = {"t": time, "c": channel * held.samples + number}
                     where = tuple(places.get(axis, slice(None)) for axis in result.axes)
                     group[str(level)][where] = layer
-            low, high = (float(value) for value in np.quantile(samples, SHOWN_SHARE))
+            known = samples[np.isfinite(samples)]
+            low, high = (float(value) for value in np.quantile(known, SHOWN_SHARE)) if known.size else (0.0, 1.0)
             ranges.setdefault(channel, []).append((low, max(high, low + 1e-6)))
     return [(min(low for low, _ in own), max(high for _, high in own)) for own in ranges.values()]
 
 
 def _halve(samples: NDArray[Any]) -> NDArray[Any]:
-    smaller = reduce_frame(np.ascontiguousarray(samples, np.float32), 2)
+    values = np.ascontiguousarray(samples, np.float32)
+    smaller = reduce_known(values) if samples.ndim == 2 and samples.dtype.kind == "f" else reduce_frame(values, 2)
     rounded = smaller if samples.dtype.kind == "f" else np.rint(smaller)
     return rounded.reshape(*rounded.shape[:2], *samples.shape[2:]).astype(samples.dtype)
 

@@ -222,3 +222,18 @@ def reduce_frame(frame: NDArray[Any], scale: int) -> NDArray[Any]:
         frame = cv2.copyMakeBorder(frame, 0, -height % scale, 0, -width % scale, cv2.BORDER_REPLICATE)
     size = (frame.shape[1] // scale, frame.shape[0] // scale)
     return np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), frame.dtype)
+
+
+def reduce_known(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The half of a map (H, W) with holes: the mean of what is known of each square; NaN where nothing is.
+
+    Example:
+        >>> reduce_known(np.array([[1, 3, np.nan, np.nan], [2, np.nan, np.nan, np.nan]], np.float32)).tolist()
+        [[2.0, nan]]
+    """
+    there = np.isfinite(values)
+    if there.all():
+        return reduce_frame(values, 2)
+    weight = reduce_frame(there.astype(np.float32), 2)
+    mean = reduce_frame(np.where(there, values, np.float32(0)), 2) / np.maximum(weight, np.float32(1e-6))
+    return np.where(weight > 0, mean, np.float32(np.nan)).astype(np.float32)

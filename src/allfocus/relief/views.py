@@ -6,9 +6,8 @@ stays where it is.
 """
 
 import io
-import shutil
-import subprocess
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import cv2
@@ -25,6 +24,8 @@ STEPS = 6
 """Until the pixel that ends at a place is found."""
 VIEWS, SECONDS = 24, 2.4
 """Pictures of one swing to and fro, and how long it takes."""
+SWINGS = 4
+"""Of a film, which some players do not repeat."""
 LARGEST_GIF = 800
 """Pixels of the longer side of an animation; GIF packs badly."""
 
@@ -91,22 +92,27 @@ def encode_gif(views: Iterator[NDArray[np.uint8]], path: Path) -> bytes:
 
 
 def encode_webm(views: Iterator[NDArray[np.uint8]], path: Path) -> bytes:
-    """Returns the views as a film of four swings, packed by the program ffmpeg.
+    """Returns the views as a film of four swings, packed as VP9.
 
     Raises:
-        MissingDependencyError: there is no ffmpeg.
-        OutputError: it failed.
+        MissingDependencyError: the package av is not installed.
+        OutputError: it could not be packed.
     """
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise MissingDependencyError("films are packed by ffmpeg, which is not installed; install it, or write a .gif")
+    try:
+        import av
+    except ImportError as error:
+        raise MissingDependencyError("films need the package av; install allfocus[film], or write a .gif") from error
     pictures = list(views)
-    height, width = pictures[0].shape[:2]
-    given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{VIEWS / SECONDS:g}", "-i", "-"]
-    wanted = ["-c:v", "libvpx-vp9", "-crf", "24", "-b:v", "0", "-pix_fmt", "yuv420p", "-f", "webm", "-"]
-    raw = b"".join(view.tobytes() for view in pictures) * 4
-    done = subprocess.run([program, "-v", "error", *given, *wanted], input=raw, capture_output=True, check=False)
-    if done.returncode != 0 or not done.stdout:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise OutputError(f"ffmpeg could not pack the film ({last[0][:200]}); write a .gif", where=path)
-    return done.stdout
+    file = io.BytesIO()
+    try:
+        with av.open(file, "w", format="webm") as film:
+            stream = film.add_stream("libvpx-vp9", rate=Fraction(VIEWS * 10, round(SECONDS * 10)))
+            stream.height, stream.width = pictures[0].shape[:2]
+            stream.pix_fmt = "yuv420p"
+            stream.options = {"crf": "24", "b": "0", "deadline": "good", "cpu-used": "4"}
+            for picture in pictures * SWINGS:
+                film.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            film.mux(stream.encode())
+    except av.FFmpegError as error:
+        raise OutputError(f"the film could not be packed ({error}); write a .gif", where=path) from error
+    return file.getvalue()

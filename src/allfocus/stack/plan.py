@@ -81,6 +81,17 @@ class StackPlan:
         """Where the fused picture goes."""
         return Path(self.outputs.picture)
 
+    @property
+    def is_series(self) -> bool:
+        """Whether several times or positions are fused, into one file."""
+        return self.selection is not None and len(self.selection.places) > 1
+
+    @property
+    def maps(self) -> dict[str, Path]:
+        """Where maps and report go, by the name of their field; a series has no preview of its depth."""
+        maps = self.outputs.maps()
+        return {name: path for name, path in maps.items() if not (self.is_series and name == "depth_preview")}
+
     def slabs(self, count: int) -> list[Slab]:
         """The slabs of a stack of so many frames.
 
@@ -104,17 +115,20 @@ class StackPlan:
             for number, (first, last) in enumerate(ranges, start=1)
         ]
 
-    @property
-    def lengths(self) -> dict[str, str | None]:
-        """How far frames and pixels are apart, as ``z_step`` and ``pixel_size``: as asked for, or as the file says."""
-        held = None if self.selection is None else self.selection.first
+    def lengths(self, place: int = 0) -> dict[str, str | None]:
+        """How far frames and pixels are apart, as ``z_step`` and ``pixel_size``: as asked for, or as the file says.
+
+        Args:
+            place: Which stack of a series.
+        """
+        held = None if self.selection is None else self.selection.held(self.selection.places[place][0])
         step = None if held is None or held.z_step is None else f"{abs(held.z_step):.9g}um"
         pixel = None if held is None or held.pixel_size is None else f"{held.pixel_size[1]:.9g}um"
         return {"z_step": self.options.z_step or step, "pixel_size": self.options.pixel_size or pixel}
 
     def files(self, count: int) -> list[Path]:
         """Every file that will be written for so many frames: the picture first."""
-        return [self.picture, *self.outputs.maps().values(), *(slab.path for slab in self.slabs(count))]
+        return [self.picture, *self.maps.values(), *(slab.path for slab in self.slabs(count))]
 
     def check(self, count: int) -> None:
         """Raise an error when a file could not be written, is a frame of the stack, or is named twice.
@@ -141,8 +155,10 @@ class StackPlan:
                 compression=compression,
                 in_camera_colours=all(frame.header.camera is not None for frame in self.reader.frames),
             )
-        for name, path in self.outputs.maps().items():
-            if name == "report":
+        for name, path in self.maps.items():
+            if self.is_series and is_zarr_name(path):
+                check_zarr_output(path, overwrite=overwrite)
+            elif name == "report":
                 from allfocus.stack_report import check_report_path  # only for those who want a report
 
                 check_report_path(path, overwrite=overwrite)

@@ -1,7 +1,7 @@
 """What of a file of a microscope is fused: which positions, times and channels, and what is known about them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -192,11 +192,9 @@ def refuse_single_wishes(selection: Selection, outputs: FuseOutputs, options: Fu
         raise InputError(f"slabs are not made of {several}", hint="{slabs=default}", code="bad-option")
     if "report" in maps:
         raise InputError(f"there is no report about {several}", hint="{report=default}", code="bad-option")
-    if maps and series:
-        raise InputError(
-            f"maps show one picture, and there are {several}", hint=["{position} and {time} to one"], code="bad-option"
-        )
-    shared = ("decision_map", "depth_map", "confidence_map")
+    if series:
+        _check_series_maps(maps)
+    shared = ("decision_map", "depth_map", "error_map", "confidence_map")
     if selection.channels is not None and selection.deciding is None and any(name in maps for name in shared):
         raise InputError(
             "each channel is decided by itself, so there is no one map of them",
@@ -205,3 +203,27 @@ def refuse_single_wishes(selection: Selection, outputs: FuseOutputs, options: Fu
         )
     if "veil_map" in maps:
         raise InputError("no haze is removed from several channels", hint="{veil_map=default}", code="method-cannot")
+
+
+SERIES_MAPS = ("depth_map", "error_map", "decision_map", "confidence_map")
+"""Maps that a series has, as a series of their own; the depth without a preview."""
+
+
+def _check_series_maps(maps: Mapping[str, Path]) -> None:
+    """Raise InputError for maps that a series does not have, or that their format cannot hold."""
+    for name, path in maps.items():
+        if name == "depth_preview":
+            continue
+        if name not in SERIES_MAPS:
+            raise InputError(
+                f"{name} shows one picture, and there are several times or positions",
+                hint=["{position} and {time} to one", f"{{{name}=default}}"],
+                code="bad-option",
+            )
+        if not (is_ome_tiff(path) or is_zarr_name(path)):
+            raise OutputError(
+                f"{path.suffix or 'this ending'} holds one picture, and there is a map of every time and position",
+                where=path,
+                hint="choose a name that ends in .ome.tif or .ome.zarr",
+                code="unwritable-format",
+            )

@@ -5,7 +5,7 @@ until all are done, so that memory holds one of them.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,14 +23,15 @@ from allfocus.fusion.channels import Composite, fuse_channels, measure_composite
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.methods import FusionResult, fuse
-from allfocus.images.dimensions import Dimensions
+from allfocus.images.conversion import to_integers
+from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
 from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
-from allfocus.stack.result import StackFusion, covered_part, doubt_borders, merge_channels
+from allfocus.stack.result import StackFusion, covered_part, decision_picture, doubt_borders, merge_channels
 from allfocus.stack.selection import Selection
 from allfocus.stack.writing import ResultWriter, stored_samples
 
@@ -61,7 +62,11 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
     selection, outputs = plan.selection, plan.outputs
     if selection is None:
         raise ValueError("the plan has no selection")
-    with _PlaneStore() as store, StagedFiles(overwrite=outputs.overwrite, inputs=plan.reader.files) as files:
+    with (
+        _PlaneStore() as store,
+        _SeriesMaps(plan, selection) as maps,
+        StagedFiles(overwrite=outputs.overwrite, inputs=plan.reader.files) as files,
+    ):
         first: StackFusion | None = None
         for place in range(len(selection.places)):
             one = partial(_tell_of_part, notes, place, len(selection.places))
@@ -69,13 +74,16 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
             for channel, reader in enumerate(fused.readers):
                 layer = _layer(fused.result.image, channel, len(fused.readers))
                 store.add(stored_samples(layer, reader, plan.options.bit_depth, selection.first.dtype))
+            maps.add(fused)
             if first is None:
                 first = _describe(plan, selection, fused, notes)
                 writer = ResultWriter(plan, notes, fused.kept, files, None)
-                writer.write_maps(first)
+                if not plan.is_series:
+                    writer.write_maps(first)
         if first is None:
             raise ValueError("nothing was selected")
         writer.write_planes(plan.picture, store.sized(selection.results()), store.read)
+        maps.write(writer)
         notes.end_step("writing")
     written = {"picture": plan.picture, **writer.outputs}
     return replace(first, outputs=written, notices=tuple(notes.notices), seconds=notes.seconds)
@@ -122,12 +130,14 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
         notes.end_step("fusing")
         covered = covered_part(spools[0])
         depth = None
-        if place == 0 and plan.outputs.shows_depth:  # maps are those of the first stack
+        if plan.outputs.shows_depth:
             channel = selection.deciding[0] if selection.deciding else 0
             layer = _layer(result.image, channel, len(readers))
             seen = replace(result, image=layer)
-            depth = measure_stack(spools[channel], seen, exif=[], **plan.lengths, progress=partial(tell, "measuring"))
-            notes.say(tell_depth(depth))
+            depth = measure_stack(
+                spools[channel], seen, exif=[], **plan.lengths(place), progress=partial(tell, "measuring")
+            )
+            notes.say(tell_depth(depth) if place == 0 else "")
             notes.end_step("measuring")
     for reader in readers:
         reader.require_unchanged()
@@ -211,6 +221,76 @@ def _describe(plan: StackPlan, selection: Selection, fused: _FusedStack, notes: 
         series=tuple(selection.name(place) for place in range(len(selection.places))),
         settings={**plan.options.settings(), **plan.shown.settings(), "linear_light": False},
     )
+
+
+class _SeriesMaps:
+    """The maps of the stacks of a series, on disk until all are there; none where one stack is fused."""
+
+    def __init__(self, plan: StackPlan, selection: Selection) -> None:
+        self._plan, self._selection = plan, selection
+        self._opened = ExitStack()
+        self._stores: dict[str, _PlaneStore] = {}
+        self._channels: dict[str, str] = {}
+
+    def __enter__(self) -> "_SeriesMaps":
+        if self._plan.is_series:
+            self._stores = {name: self._opened.enter_context(_PlaneStore()) for name in self._plan.maps}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def add(self, fused: _FusedStack) -> None:
+        """Keeps the maps of one more stack."""
+        for name, store in self._stores.items():
+            title, samples = SERIES_MAP_PLANES[name](fused, self._plan.options.filled)
+            self._channels[name] = title
+            store.add(samples)
+
+    def write(self, writer: ResultWriter) -> None:
+        """Writes them."""
+        for name, store in self._stores.items():
+            one = {"channels": (Channel(self._channels[name]),), "samples": 1}
+            held = [replace(own, **one) for own in self._selection.results()]  # type: ignore[arg-type]  # each fits
+            writer.write_map_planes(name, store.sized(held), store.read)
+
+
+def _depth_plane(fused: _FusedStack, filled: bool) -> tuple[str, NDArray[Any]]:
+    depth = _measured(fused)
+    return f"depth ({depth.scale.unit})", depth.scale.convert(depth.filled if filled else depth.measured.position)
+
+
+def _error_plane(fused: _FusedStack, filled: bool) -> tuple[str, NDArray[Any]]:
+    depth = _measured(fused)
+    error = depth.scale.convert_error(depth.measured.standard_error, depth.measured.position)
+    return f"error ({depth.scale.unit})", error
+
+
+def _measured(fused: _FusedStack) -> StackDepth:
+    if fused.depth is None:  # a method that makes no decision was refused before
+        raise ValueError("no depth was measured")
+    return fused.depth
+
+
+def _decision_plane(fused: _FusedStack, filled: bool) -> tuple[str, NDArray[Any]]:
+    decision = np.zeros(fused.result.image.shape[:2], np.int16) if (own := fused.result.decision) is None else own
+    picture = decision_picture(decision, len(fused.kept))
+    return "decision", to_integers(picture.pixels, picture.bit_depth)
+
+
+def _confidence_plane(fused: _FusedStack, filled: bool) -> tuple[str, NDArray[Any]]:
+    confidence = fused.result.confidence
+    sure = np.zeros(fused.result.image.shape[:2], np.float32) if confidence is None else np.clip(confidence, 0, 1)
+    return "confidence", to_integers(sure, 8)
+
+
+SERIES_MAP_PLANES: dict[str, Callable[[_FusedStack, bool], tuple[str, NDArray[Any]]]] = {
+    "depth_map": _depth_plane,
+    "error_map": _error_plane,
+    "decision_map": _decision_plane,
+    "confidence_map": _confidence_plane,
+}
+"""What the channel of each map of a series is called, and its samples; given whether holes of the depth are closed."""
 
 
 class _PlaneStore:

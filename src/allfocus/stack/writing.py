@@ -24,6 +24,7 @@ from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.ome_xml import describe_result
+from allfocus.images.ome_zarr_files import ZarrStack
 from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
 from allfocus.images.tiff_decoder import OWN_UNITS
@@ -149,20 +150,43 @@ class ResultWriter:
             positions: What each position holds.
             read: Gives each plane.
         """
-        options, selection = self._plan.options, self._plan.selection
+        selection = self._plan.selection
+        numbers = [] if selection is None else list(dict.fromkeys(position for position, _ in selection.places))
+        like = tuple(selection.file.zarr[number] for number in numbers) if selection and selection.file.zarr else ()
+        chosen = None if selection is None else selection.channels
+        self._write_described("picture" if path == self._plan.picture else "", path, positions, read, like, chosen)
+
+    def write_map_planes(self, name: str, positions: Sequence[Dimensions], read: ReadPlane) -> None:
+        """Writes the maps of a series.
+
+        Args:
+            name: Of the option that asked for them.
+            positions: What each position holds, with the map as its only channel.
+            read: Gives each map.
+        """
+        self._write_described(name, self._plan.maps[name], positions, read, (), None)
+
+    def _write_described(
+        self,
+        name: str,
+        path: Path,
+        positions: Sequence[Dimensions],
+        read: ReadPlane,
+        like: tuple[ZarrStack, ...],
+        chosen: tuple[int, ...] | None,
+    ) -> None:
+        options = self._plan.options
         history = f"fused by allfocus {__version__} from {len(self._kept)} frames with {options.method}"
         described = [describe_result(held, history) for held in positions]
-        numbers = [] if selection is None else list(dict.fromkeys(position for position, _ in selection.places))
         planes = FusedPlanes(
             tuple(held for held, _ in described),
             read,
             described[0][1],
             f"allfocus {__version__}",
-            like=tuple(selection.file.zarr[number] for number in numbers) if selection and selection.file.zarr else (),
-            chosen=None if selection is None else selection.channels,
+            like=like,
+            chosen=chosen,
         )
         self._tell()
-        name = "picture" if path == self._plan.picture else ""
         if is_zarr_name(path):
             own = path.name.split(".")[0]
             self._files.add_folder(path, lambda folder: write_ome_zarr(planes, folder, name=own))
@@ -187,7 +211,7 @@ class ResultWriter:
 
     def write_maps(self, fusion: StackFusion) -> None:
         """Writes the maps that were asked for."""
-        for name, path in self._plan.outputs.maps().items():
+        for name, path in self._plan.maps.items():
             picture = MAP_PICTURES[name](fusion) if name in MAP_PICTURES else None
             if picture is not None:
                 self._write_map(name, path, picture)
@@ -197,7 +221,7 @@ class ResultWriter:
                 self._add(name, path, data)
 
     def _write_report(self, fusion: StackFusion, spool: FrameSpool) -> None:
-        path = self._plan.outputs.maps().get("report")
+        path = self._plan.maps.get("report")
         if path is None:
             return
         from allfocus.stack_report import StackReport, build_stack_report
@@ -236,4 +260,4 @@ class ResultWriter:
             self._tell()
 
     def _tell(self) -> None:
-        self._notes.tell("writing", len(self.outputs), len(self._plan.outputs.maps()) + 1)
+        self._notes.tell("writing", len(self.outputs), len(self._plan.maps) + 1)

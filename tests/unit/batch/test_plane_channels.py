@@ -16,8 +16,10 @@ from allfocus.batch.planes import fusion as plane_fusion
 from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes.fusion import block_side, fuse_planes
 from allfocus.batch.planes.reading import PlaneSource, describe_planes
+from allfocus.depth.measurement import FusedStack, enlarge_map, learn_shape, measure_tile, reduce_decision
 from allfocus.errors import AllfocusError, InputError
 from allfocus.fusion import areas, frame_source, planning
+from allfocus.images.spool import reduce_frame
 from allfocus.images.stack_file import open_stack_file
 from allfocus.scenes.rendering import render_scene
 
@@ -116,20 +118,38 @@ def in_memory(stack, pixels, layers, **options):
     return areas.fuse_area(plan, source, (slice(0, SIZE[0]), slice(0, SIZE[1])), device="cpu")
 
 
+def measured_in_memory(stack, fused):
+    """Depth and standard error in steps, of the whole plane at once."""
+    planes = describe_planes(stack)
+    source = PlaneSource(planes)
+    decided = reduce_decision(fused.decision, 2)
+    layers = [reduce_frame(np.ascontiguousarray(fused.image[..., layer]), 2) for layer in range(planes.channels)]
+    picture = planes.composite.compose(lambda layer: layers[layer])
+    held = FusedStack(plane_tasks._DecidedSource(source), lambda area: (decided[area], picture[area]), 2)
+    tile = (0, held.size[0], 0, held.size[1])
+    return [enlarge_map(own, SIZE) for own in measure_tile(held, tile, learn_shape(held))]
+
+
 def test_blocks_of_four_channels_give_what_memory_gives(tmp_path, stack, pixels):
-    result = fuse_planes(stack, tmp_path / "out.ome.zarr", block=256, maps=("depth", "confidence", "decision"))
+    result = fuse_planes(stack, tmp_path / "out.ome.zarr", block=256, maps=("depth", "error", "confidence", "decision"))
     found = zarr.open_array(str(tmp_path / "out.ome.zarr/0"))[:]
     expected = in_memory(stack, pixels, [0, 1, 2, 3])
     difference = np.abs(found - np.moveaxis(expected.image, -1, 0) * 65535)
     assert difference.max() <= 20  # of 65535: rounding before or after channels are put together
     assert result.maps["depth"] == tmp_path / "out_depth.ome.zarr"
     depth = zarr.open_array(str(tmp_path / "out_depth.ome.zarr/0"))[:]
-    assert depth.dtype == np.uint16
-    assert np.abs(depth / 65535 - expected.depth).max() < 1e-4
+    error = zarr.open_array(str(tmp_path / "out_error.ome.zarr/0"))[:]
+    for found, measured in zip((depth, error), measured_in_memory(stack, expected), strict=True):
+        assert found.dtype == np.float32
+        assert np.mean(np.isfinite(found) == np.isfinite(measured)) > 0.999
+        apart = np.abs(found - 2.0 * measured)  # planes are 2 um apart
+        assert np.nanquantile(apart, 0.999) < 0.02
+    assert np.isfinite(depth).mean() > 0.3
     decision = zarr.open_array(str(tmp_path / "out_decision.ome.zarr/0"))[:]
     assert np.array_equal(np.rint(decision / 255 * (PLANES - 1)), expected.decision)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("in.ome.zarr", "out.ome.zarr", "out_confidence.ome.zarr", "out_decision.ome.zarr", "out_depth.ome.zarr"),
+        "out_error.ome.zarr",
     ]
 
 
@@ -208,7 +228,8 @@ def test_a_run_that_was_interrupted_goes_on_with_its_maps(tmp_path, stack, monke
     assert result.blocks_done_before > 0
     fuse_planes(stack, tmp_path / "again.zarr", block=256, maps=["depth"])
     for name in ("", "_depth"):
-        assert np.array_equal(*(zarr.open_array(str(tmp_path / f"{own}{name}.zarr/0"))[:] for own in ("out", "again")))
+        once, again = (zarr.open_array(str(tmp_path / f"{own}{name}.zarr/0"))[:] for own in ("out", "again"))
+        assert np.array_equal(once, again, equal_nan=once.dtype.kind == "f")
     with pytest.raises(AllfocusError, match="exists already"):
         fuse_planes(stack, tmp_path / "out.zarr", block=256, maps=["depth"])
     fuse_planes(stack, tmp_path / "out.zarr", block=256, maps=["depth"], overwrite=True)

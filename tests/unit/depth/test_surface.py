@@ -2,15 +2,18 @@
 
 import numpy as np
 
+from allfocus.depth.peak_fitting import PeakFit
 from allfocus.depth.surface import fit_surface
 
 GENERATOR = np.random.default_rng(11)
 
 
-def fit(position, *, own=None, guide=None):
+def fit(position, *, own=None, guide=None, decision=None, spread=0.0):
     known = np.isfinite(position) if own is None else own
     exact = np.zeros(position.shape, np.float32)
-    return fit_surface(position, exact, known, np.zeros(position.shape, np.float32) if guide is None else guide)
+    decided = np.rint(np.nan_to_num(position, nan=np.nanmedian(position))) if decision is None else decision
+    peaks = PeakFit(position, exact + np.float32(spread), exact)
+    return fit_surface(peaks, known, decided.astype(np.int16), exact if guide is None else guide)
 
 
 def test_a_steep_plane_is_no_edge():
@@ -23,9 +26,20 @@ def test_a_steep_plane_is_no_edge():
 
 def test_a_plane_is_less_noisy_than_its_measurements():
     noisy = GENERATOR.normal(3, 0.1, (80, 80)).astype(np.float32)
-    surface = fit(noisy)
+    surface = fit(noisy, spread=0.2)
     assert np.std(surface.position[10:-10, 10:-10]) < 0.04
-    assert np.median(surface.scatter) > 0.05
+    assert np.allclose(surface.disagreement, 0.2, atol=1e-4)
+
+
+def test_nothing_is_measured_among_things_of_different_depth_or_far_from_what_was_decided():
+    flat = np.full((60, 80), 2, np.float32)
+    decision = np.full((60, 80), 2)
+    decision[:, :30:3] = 6  # hairs
+    decision[:, 60:] = 3
+    surface = fit(flat, decision=decision)
+    assert np.isnan(surface.position[:, :28]).all()
+    assert (surface.position[:, 45:52] == 2).all()
+    assert np.isnan(surface.position[:, 62:]).all()
 
 
 def test_nothing_is_measured_where_two_things_meet_and_nothing_between_them_is_made_up():

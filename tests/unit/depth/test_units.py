@@ -35,6 +35,11 @@ def test_depth_and_error_follow_unequal_frames():
     assert scale.convert_error(np.full(3, 0.1, np.float32), steps)[:2] == pytest.approx([0.1, 0.3])
 
 
+def test_depth_goes_on_beyond_the_ends():
+    scale = DepthScale((0.0, 1.0, 4.0), "mm")
+    assert scale.convert(np.array([-0.5, 2.5], np.float32)).tolist() == [-0.5, 5.5]
+
+
 def test_the_step_is_kept_as_written():
     assert str(read_length("2.50 µm")) == "2.5um"
     assert DepthScale.of_step(Length(2.0, "um"), 4).step == 2.0

@@ -1,7 +1,9 @@
 """Reliefs, read back by libraries of others."""
 
 import itertools
+import sys
 
+import cv2
 import meshio
 import numpy as np
 import pygltflib
@@ -192,10 +194,28 @@ def test_the_nearer_part_lies_farther_right_for_the_left_eye():
     assert far_left - far_right < -2
 
 
-def test_a_film_needs_ffmpeg_and_says_so(files, monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"\.gif"):
+def test_a_film_needs_a_package_and_says_so(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(MissingDependencyError, match=r"\[film\].*\.gif"):
         write(files, "rock.webm")
+
+
+def test_a_film_rocks_and_another_reader_plays_it(files):
+    pytest.importorskip("av", reason="needs the extra film")
+    write(files, "rock.webm")
+    write(files, "rock.gif")
+    film = cv2.VideoCapture(str(files[0] / "rock.webm"))
+    pictures = []
+    while (read := film.read())[0]:
+        pictures.append(read[1][..., ::-1].astype(float))
+    assert film.get(cv2.CAP_PROP_FPS) == pytest.approx(views.VIEWS / views.SECONDS, rel=0.02)
+    assert len(pictures) == views.SWINGS * views.VIEWS
+    with PillowImage.open(files[0] / "rock.gif") as animation:
+        first = np.asarray(animation.convert("RGB"), float)
+    assert pictures[0].shape == first.shape
+    assert np.abs(pictures[0] - first).mean() < 12
+    moved = [np.abs(picture - pictures[0]).mean() for picture in pictures]
+    assert moved[views.VIEWS // 4] > 2 * moved[views.VIEWS]  # away at a quarter, back after a whole swing
 
 
 @pytest.mark.parametrize(

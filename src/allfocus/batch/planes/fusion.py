@@ -16,12 +16,15 @@ from allfocus.batch.cluster import PATIENCE, Cluster, Lost
 from allfocus.batch.planes.reading import PlaneStack, describe_planes
 from allfocus.batch.planes.tasks import (
     MAPS,
+    MEASURED,
     Block,
     PlaneJob,
     cut_blocks,
     fuse_block,
+    learn_depth,
     make_plan,
     map_kind,
+    measure_block,
     peak_memory,
     shrink_block,
     survey_block,
@@ -39,8 +42,10 @@ from allfocus.batch.planes.work_folder import (
     work_folder,
 )
 from allfocus.batch.stack_task import software_key
+from allfocus.depth.units import DepthScale, Length, read_length
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.protection import existing_file
+from allfocus.fusion.frame_source import decision_scale
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.ome_zarr_files import (
@@ -92,6 +97,8 @@ def fuse_planes(
     time: str | None = None,
     decide_by: str = EVERY,
     maps: Collection[str] = (),
+    z_step: str | None = None,
+    pixel_size: str | None = None,
     prefer: str | None = None,
     device: str = "auto",
     block: int = BLOCK_SIDE,
@@ -117,8 +124,10 @@ def fuse_planes(
         position: The one to take of several, by name or number from 1.
         time: The one to take of several, by its number from 1.
         decide_by: The channels by which all are decided, by name or number from 1; ``all``, or ``each`` by itself.
-        maps: Also write these beside the result: "depth" (16-bit grey, the first plane black), "confidence" and
-            "decision"; ``x.zarr`` gets ``x_depth.zarr``.
+        maps: Also write these beside the result: "depth" and its standard "error" (32-bit numbers, NaN where nothing
+            can be told), "confidence" and "decision" (grey); ``x.zarr`` gets ``x_depth.zarr``.
+        z_step: How far neighbouring planes are apart, such as 2.5um; None for what the file says, else steps.
+        pixel_size: How far neighbouring pixels are apart; None for what the file says.
         prefer: "near" favours the first planes where planes conflict, "far" the last.
         device: "auto", "cpu" or "cuda".
         block: Pixels a side that a worker fuses at a time, a multiple of 1024; its memory grows with the square.
@@ -149,12 +158,26 @@ def fuse_planes(
         decide_by=decide_by,
         fill_missing=fill_missing,
     )
+    scale = _depth_scale(stack, z_step)
+    if pixel_size is not None:
+        size = 1e6 * read_length(pixel_size, name="pixel_size").metres
+        stack = dataclasses.replace(
+            stack,
+            pixel_size=(size, size),
+            held=None if stack.held is None else dataclasses.replace(stack.held, pixel_size=(size, size)),
+        )
     targets = {name: map_path(target, name) for name in _check_maps(maps, stack)}
     for path in (target, *targets.values()):
         refuse_inputs(path, stack.files, Path(planes).absolute() if stack.zarr else None)
         _check_place(path)
     block = block_side(block, stack.channels)
-    settings = {"prefer": prefer, "block": block, "software": software_key("ips"), "maps": sorted(targets)}
+    settings: dict[str, Any] = {
+        "prefer": prefer,
+        "block": block,
+        "software": software_key("ips"),
+        "maps": sorted(targets),
+    }
+    settings |= {"z_step": scale.places[-1:], "unit": scale.unit}
     content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), settings]
     with work_folder(target) as folder:
         for path in (target, *targets.values()):
@@ -168,15 +191,20 @@ def fuse_planes(
                 (name, create_result(folder / f"{name}.zarr", stack.size, 1, map_kind(name, stack.count), None))
                 for name in targets
             )
+            decided = None
+            if any(name in MEASURED for name in targets):
+                small = tuple(-(-side // decision_scale(*stack.size)) for side in stack.size)
+                decided = create_result(folder / "decided.zarr", (small[0], small[1]), 1, "int16", None)
             steps = _Steps(cluster, folder, progress)
             run = uuid.uuid4().hex
             for number, own in enumerate(_parts(stack)):
-                job = PlaneJob(own, str(folder), result, prefer, device, layer=number, maps=wanted, run=run)
+                depth: dict[str, Any] = {"decided": decided, "scale": scale}
+                job = PlaneJob(own, str(folder), result, prefer, device, layer=number, maps=wanted, run=run, **depth)
                 _fuse_in_blocks(steps, job, block)
             _shrink(steps, result, "")
             for name, made in wanted:
                 _shrink(steps, made, f"{name} ")
-                _finish(steps, job, made, targets[name], _map_dimensions(stack, name))
+                _finish(steps, job, made, targets[name], _map_dimensions(stack, name, scale))
             _finish(steps, job, result, target, stack.held)
         if stack.states() != content[1]:
             raise InputError(f"{planes}: was changed while it was fused; run it again when it is whole")
@@ -240,11 +268,19 @@ def _parts(stack: PlaneStack) -> list[PlaneStack]:
     return [stack] if together else [stack.only(layer) for layer in range(stack.channels)]
 
 
-def _map_dimensions(stack: PlaneStack, name: str) -> Dimensions | None:
-    if stack.held is None:
-        return None
-    own = {"channels": (Channel(name),), "samples": 1, "dtype": map_kind(name, stack.count)}
-    return dataclasses.replace(stack.held, **own)  # type: ignore[arg-type]  # each fits its field
+def _depth_scale(stack: PlaneStack, z_step: str | None) -> DepthScale:
+    """What a step is: as asked for, or as the file says."""
+    if z_step is not None:
+        return DepthScale.of_step(read_length(z_step), stack.count)
+    if stack.held is not None and stack.held.z_step is not None:
+        return DepthScale.of_step(Length(abs(stack.held.z_step), "um"), stack.count)
+    return DepthScale.in_steps(stack.count)
+
+
+def _map_dimensions(stack: PlaneStack, name: str, scale: DepthScale) -> Dimensions:
+    channel = Channel(f"{name} ({scale.unit})" if name in MEASURED else name)
+    own: dict[str, Any] = {"channels": (channel,), "samples": 1, "dtype": map_kind(name, stack.count)}
+    return dataclasses.replace(stack.held or Dimensions(name, stack.size, stack.dtype), **own)
 
 
 def _fuse_in_blocks(steps: "_Steps", job: PlaneJob, block: int) -> None:
@@ -253,6 +289,9 @@ def _fuse_in_blocks(steps: "_Steps", job: PlaneJob, block: int) -> None:
     steps.run(f"surveying{which}", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
     steps.run(f"planning{which}", _plan_once, job, [(0, 0, 0, 0)])
     steps.run(f"fusing{which}", fuse_block, job, cut_blocks(stack.size, block))
+    if job.decided is not None:
+        steps.run("learning depth", _learn_once, job, [(0, 0, 0, 0)])
+        steps.run("measuring", measure_block, job, cut_blocks(stack.size, block))
 
 
 def _shrink(steps: "_Steps", result: ZarrResult, name: str) -> None:
@@ -291,7 +330,8 @@ def _ranges(result: ZarrResult) -> list[tuple[float, float]]:
     found = []
     for layer in range(result.layers):
         values = np.asarray(array[result.slices(slice(None), slice(None), layer)])
-        low, high = (float(value) for value in np.quantile(values, (0.001, 0.999)))
+        known = values[np.isfinite(values)]
+        low, high = (float(value) for value in np.quantile(known, (0.001, 0.999))) if known.size else (0.0, 1.0)
         found.append((low, max(high, low + 1e-6)))
     return found
 
@@ -299,6 +339,11 @@ def _ranges(result: ZarrResult) -> list[tuple[float, float]]:
 def _plan_once(job: PlaneJob, block: Block) -> int:
     del block
     return make_plan(job)
+
+
+def _learn_once(job: PlaneJob, block: Block) -> int:
+    del block
+    return learn_depth(job)
 
 
 def _shrink_level(level: int, result: ZarrResult, block: Block) -> int:

@@ -1,8 +1,8 @@
 """Frozen dataclasses (or named tuples) of numbers, texts, lists and arrays -> one file, and back, without pickle.
 
 The file is a NumPy archive without objects: the arrays, and a text (JSON) that says where each of them belongs. Reading
-one makes nothing but such values and dataclasses of ``allfocus.fusion`` that are loaded already, so a file that
-somebody else put there can be wrong, but cannot run code.
+one makes nothing but such values and dataclasses of ``allfocus.fusion`` and ``allfocus.depth`` that are loaded already,
+so a file that somebody else put there can be wrong, but cannot run code.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from allfocus.errors import InputError
 Value = TypeVar("Value")
 CONTENT = "content"
 """The name of the text in the archive."""
-PACKAGE = "allfocus.fusion."
+PACKAGES = ("allfocus.fusion.", "allfocus.depth.")
 DEEPEST = 50
 
 
@@ -30,7 +30,7 @@ def pack(value: Any) -> bytes:
 
     Raises:
         TypeError: the value holds something that is neither a number, text, list, tuple, slice, dictionary with names,
-            array, nor a dataclass or named tuple of ``allfocus.fusion``.
+            array, nor a dataclass or named tuple of these packages.
     """
     arrays: dict[str, NDArray[Any]] = {}
     text = json.dumps(_flatten(value, arrays))
@@ -71,7 +71,7 @@ def _flatten(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"$array" if isinstance(value, np.ndarray) else "$number": name}
     if isinstance(value, list):
         return [_flatten(item, arrays) for item in value]
-    if isinstance(value, tuple) and hasattr(value, "_fields") and type(value).__module__.startswith(PACKAGE):
+    if isinstance(value, tuple) and hasattr(value, "_fields") and type(value).__module__.startswith(PACKAGES):
         fields = {name: _flatten(getattr(value, name), arrays) for name in value._fields}
         return {"$class": [type(value).__module__, type(value).__qualname__], "fields": fields}
     if isinstance(value, tuple):
@@ -80,7 +80,7 @@ def _flatten(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"$slice": [_flatten(item, arrays) for item in (value.start, value.stop, value.step)]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"$dict": {key: _flatten(item, arrays) for key, item in value.items()}}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(PACKAGE):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(PACKAGES):
         fields = {item.name: _flatten(getattr(value, item.name), arrays) for item in dataclasses.fields(value)}
         return {"$class": [type(value).__module__, type(value).__qualname__], "fields": fields}
     raise TypeError(f"a {type(value).__name__} cannot be kept in a file")
@@ -108,7 +108,7 @@ def _restore(value: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
 
 
 def _find_class(module: str, name: str) -> Any:
-    found = getattr(sys.modules.get(module), name, None) if module.startswith(PACKAGE) else None
+    found = getattr(sys.modules.get(module), name, None) if module.startswith(PACKAGES) else None
     plain = isinstance(found, type) and (
         dataclasses.is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
     )

@@ -1,7 +1,7 @@
 """What workers do with planes larger than the memory, one block at a time; blocks agree because the plan is one.
 
-Survey (how sharp, and how it looks from afar) -> plan -> fused blocks -> smaller copies. Every step reads from and
-writes to files that all workers share; what comes back is a few numbers.
+Survey (how sharp, and how it looks from afar) -> plan -> fused blocks -> their depth -> smaller copies. Every step
+reads from and writes to files that all workers share; what comes back is a few numbers.
 """
 
 import functools
@@ -15,15 +15,27 @@ from numpy.typing import NDArray
 
 from allfocus.batch.planes.plain_files import pack, unpack
 from allfocus.batch.planes.reading import PlaneSource, PlaneStack
+from allfocus.depth.measurement import (
+    CurveShape,
+    FusedStack,
+    enlarge_map,
+    learn_shape,
+    measure_tile,
+    reduce_decision,
+)
+from allfocus.depth.units import DepthScale
 from allfocus.fusion.areas import fuse_area
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.inference import choose_device
 from allfocus.fusion.planning import Plan, plan_fusion, plan_levels
-from allfocus.fusion.windows import BLOCK, block_sharpness
+from allfocus.fusion.windows import BLOCK, Area, block_sharpness
+from allfocus.images.conversion import from_integers
 from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
-from allfocus.images.spool import reduce_frame
+from allfocus.images.spool import reduce_frame, reduce_known
 from allfocus.images.writing import replace_file, to_integers
 
+MEASURED_SIDE = 512
+"""Pixels a side of what depth is measured of at a time, at the scale at which it is measured."""
 SURVEY_SIDE = 2048
 """Pixels a side of the blocks in which planes are surveyed."""
 
@@ -31,8 +43,10 @@ Block = tuple[int, int, int, int]
 """First row, behind the last row, first column, behind the last column."""
 
 
-MAPS = ("depth", "confidence", "decision")
-"""What can be written beside the picture: as grey, 16 bits for the depth, from the first plane to the last."""
+MAPS = ("depth", "error", "confidence", "decision")
+"""What can be written beside the picture: depth and its standard error as 32-bit numbers, the rest as grey."""
+MEASURED = ("depth", "error")
+"""Those that are measured once the whole plane is fused."""
 
 
 def map_kind(name: str, planes: int) -> str:
@@ -40,9 +54,11 @@ def map_kind(name: str, planes: int) -> str:
 
     Example:
         >>> map_kind("depth", 20), map_kind("decision", 20)
-        ('uint16', 'uint8')
+        ('float32', 'uint8')
     """
-    return "uint16" if name == "depth" or (name == "decision" and planes > 256) else "uint8"
+    if name in MEASURED:
+        return "float32"
+    return "uint16" if name == "decision" and planes > 256 else "uint8"
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,10 @@ class PlaneJob:
     """The first layer of the result that is written: more than 0 where each channel is decided by itself."""
     maps: tuple[tuple[str, ZarrResult], ...] = ()
     """Maps to write beside the picture: a name out of :data:`MAPS`, and where."""
+    decided: ZarrResult | None = None
+    """Where the decision goes, at the scale at which depth is measured; None where no depth is asked for."""
+    scale: DepthScale | None = None
+    """What a step is, for depth."""
     run: str = ""
     """Tells one run from another: a worker may outlive several, and what it holds of the planes may have changed."""
 
@@ -164,7 +184,14 @@ def fuse_block(job: PlaneJob, block: Block) -> int:
     path = _plan_path(job)
     plan = _read_plan(path, path.stat().st_mtime_ns)
     maps = fuse_area(plan, _source(job.planes, job.run), _area(block), device=choose_device(job.device))
+    if job.decided is not None:
+        scale = decision_scale(*job.planes.size)
+        small = reduce_decision(maps.decision, scale)
+        top, left = block[0] // scale, block[2] // scale
+        _write(job.decided, 0, (top, top + small.shape[0], left, left + small.shape[1]), small[..., None])
     for name, result in job.maps:
+        if name in MEASURED:
+            continue
         values = getattr(maps, name) / (np.float32(max(1, job.planes.count - 1)) if name == "decision" else 1)
         _write(result, 0, block, _samples(values, map_kind(name, job.planes.count))[..., None])
     image = maps.image if maps.image.ndim == 3 else maps.image[..., None]
@@ -173,6 +200,86 @@ def fuse_block(job: PlaneJob, block: Block) -> int:
         samples = _samples(image[..., layer], job.planes.dtype)
         _write(job.result, 0, block, samples[..., None], first=job.layer + layer)
     return peak_memory()
+
+
+def learn_depth(job: PlaneJob) -> int:
+    """Learns the shape of the focus curves from the fused plane, and leaves it in a file. Returns the peak memory."""
+    replace_file(_shape_path(job), pack(learn_shape(_fused_stack(job))), overwrite=True)
+    return peak_memory()
+
+
+def measure_block(job: PlaneJob, block: Block) -> int:
+    """Measures the depth of a block of the fused plane and writes it. Returns the peak memory."""
+    path = _shape_path(job)
+    shape = unpack(path.read_bytes(), CurveShape, path=path)
+    stack, steps = _fused_stack(job), job.scale or DepthScale.in_steps(job.planes.count)
+    # One pixel more all around, because what lies between two pixels is between their depths.
+    top, left = block[0] // stack.scale, block[2] // stack.scale
+    bottom, right = -(-block[1] // stack.scale), -(-block[3] // stack.scale)
+    first, last = max(0, top - 1), min(stack.size[0], bottom + 1)
+    begin, end = max(0, left - 1), min(stack.size[1], right + 1)
+    position, error = (np.full((last - first, end - begin), np.nan, np.float32) for _ in range(2))
+    for row, below, column, beside in cut_blocks(position.shape, MEASURED_SIDE):
+        tile = first + row, first + below, begin + column, begin + beside
+        position[row:below, column:beside], error[row:below, column:beside] = measure_tile(stack, tile, shape)
+    inside = (
+        slice(block[0] - first * stack.scale, block[1] - first * stack.scale),
+        slice(block[2] - begin * stack.scale, block[3] - begin * stack.scale),
+    )
+    full = position.shape[0] * stack.scale, position.shape[1] * stack.scale
+    depth, deviation = (enlarge_map(own, full)[inside] for own in (position, error))
+    values = {"depth": steps.convert(depth), "error": steps.convert_error(deviation, depth)}
+    for name, result in job.maps:
+        if name in MEASURED:
+            _write(result, 0, block, values[name][..., None])
+    return peak_memory()
+
+
+def _fused_stack(job: PlaneJob) -> FusedStack:
+    """The planes with what fusing them gave, as depth is measured on them: on what they were decided on."""
+    planes, scale = job.planes, decision_scale(*job.planes.size)
+    zarr = require_zarr()
+    fused = zarr.open_group(job.result.path, mode="r")["0"]
+    if job.decided is None:
+        raise ValueError("the decision was not kept")
+    kept = job.decided
+    decided = zarr.open_group(kept.path, mode="r")["0"]
+
+    def read_layer(layer: int, area: Area) -> NDArray[np.float32]:
+        rows, columns = (
+            slice(side.start * scale, min(side.stop * scale, length))
+            for side, length in zip(area, planes.size, strict=True)
+        )
+        samples = np.asarray(fused[job.result.slices(rows, columns, job.layer + layer)])
+        full = samples.reshape(rows.stop - rows.start, columns.stop - columns.start)
+        return reduce_frame(np.ascontiguousarray(from_integers(full)), scale)
+
+    def read_fused(area: Area) -> tuple[NDArray[np.integer], NDArray[np.float32]]:
+        if planes.composite is not None:
+            picture = planes.composite.compose(lambda layer: read_layer(layer, area))
+        elif planes.is_colour:
+            picture = np.stack([read_layer(layer, area) for layer in range(3)], axis=-1)
+        else:
+            picture = read_layer(0, area)
+        seen = np.asarray(picture, np.float32)
+        return np.asarray(decided[kept.slices(*area)], np.int16).reshape(seen.shape[:2]), seen
+
+    return FusedStack(_DecidedSource(_source(planes, job.run)), read_fused, scale)
+
+
+class _DecidedSource:
+    """What planes are decided on, as frames of their own."""
+
+    def __init__(self, source: PlaneSource) -> None:
+        self._source = source
+        self.shape = source.planes.decided_shape
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def read_reduced(self, index: int, area: Area) -> NDArray[np.float32]:
+        """Returns an area of a frame."""
+        return self._source.read_reduced(index, area)
 
 
 def _samples(pixels: NDArray[np.float32], dtype: str) -> NDArray[Any]:
@@ -193,7 +300,7 @@ def shrink_block(result: ZarrResult, level: int, block: Block) -> int:
         larger = np.asarray(array[result.slices(rows, columns, layer)]).reshape(
             rows.stop - rows.start, columns.stop - columns.start
         )
-        smaller = reduce_frame(np.ascontiguousarray(larger, np.float32), 2)
+        smaller = reduce_known(np.ascontiguousarray(larger, np.float32))
         samples = smaller if larger.dtype.kind == "f" else np.rint(smaller)
         _write(result, level, block, samples.astype(larger.dtype)[..., None], first=layer)
     return peak_memory()
@@ -237,6 +344,10 @@ def _read_plan(path: Path, changed: int) -> Plan:
 
 def _plan_path(job: PlaneJob) -> Path:
     return Path(job.folder, "survey" if job.layer else "", f"plan{_tag(job)}.npz")
+
+
+def _shape_path(job: PlaneJob) -> Path:
+    return Path(job.folder, "survey", "depth.npz")
 
 
 def peak_memory() -> int:

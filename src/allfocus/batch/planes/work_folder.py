@@ -187,6 +187,7 @@ def _known(folder: Path, target: Path) -> list[Path]:
         *STEPS,
         *beside,
         "image.zarr",
+        "decided.zarr",
         "plan.npz",
         "plan.pickle",
         KEY,

@@ -1,0 +1,1 @@
+"""The plug-in for napari: stacks of microscopes opened calibrated, and fused where they are looked at."""
