@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--reports", type=click.Path(path_type=Path), help="A folder with reports of allfocus evaluate to show.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Stacks fused at a time.")
-@click.option("--max-waiting", type=click.IntRange(min=0), default=8, show_default=True, help="Stacks that may wait.")
+@click.option("--max-waiting", type=click.IntRange(min=0), default=200, show_default=True, help="Stacks that may wait.")
 @click.option("--max-jobs", type=click.IntRange(min=1), default=200, show_default=True, help="Jobs kept at a time.")
 @click.option("--max-frames", type=click.IntRange(min=1), default=1000, show_default=True, help="Frames of one job.")
 @click.option("--max-upload", default="1G", show_default=True, help="Largest upload.")
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "--max-cache", default="10G", show_default=True, help="Of that, for cached pictures, which can be made again."
 )
 @click.option(
-    "--lifetime", type=float, default=168, show_default=True, help="Hours after which an unchanged job is deleted."
+    "--lifetime", type=float, help="Hours after which an unchanged job is deleted; by default none ever is."
 )
 @device_option
 @click.option("--no-browser", is_flag=True, help="Do not open the page.")

@@ -52,6 +52,18 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
     ("get", "/api/jobs/{job_id}/relief"): (400, 404, 409),
     ("get", "/api/jobs/{job_id}/report"): (206, 400, 404, 409, 416),
     ("get", "/reports/{name}/{path}"): (206, 400, 404, 416),
+    ("get", "/api/library"): (),
+    ("get", "/api/library/events"): (429,),
+    ("put", "/api/jobs/{job_id}/name"): (400, 404, 415, 507),
+    ("get", "/api/queue"): (),
+    ("put", "/api/queue"): (400, 415),
+    ("put", "/api/queue/state"): (400, 415),
+    ("post", "/api/intakes"): (400, 404, 415, 507),
+    ("get", "/api/intakes/{intake_id}"): (404,),
+    ("post", "/api/intakes/{intake_id}/files"): (400, 404, 408, 409, 415, 507),
+    ("get", "/api/intakes/{intake_id}/stacks"): (400, 404, 429),
+    ("post", "/api/intakes/{intake_id}/jobs"): (400, 404, 409, 415, 429, 507),
+    ("delete", "/api/intakes/{intake_id}"): (404,),
 }
 """What each operation can answer besides its success and what holds everywhere."""
 

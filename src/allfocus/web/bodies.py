@@ -20,6 +20,39 @@ class NewJob(_Body):
     name: Annotated[str, Field(max_length=1000)] = ""
 
 
+class JobName(_Body):
+    """Another name for a job."""
+
+    name: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class QueueOrder(_Body):
+    """The jobs that wait, in the order in which they shall be fused."""
+
+    jobs: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=10_000)]
+
+
+class QueueState(_Body):
+    """Whether the queue rests."""
+
+    paused: bool
+
+
+class NewIntake(_Body):
+    """A tree of pictures that comes in."""
+
+    name: Annotated[str, Field(max_length=1000)] = ""
+    path: Annotated[str, Field(min_length=1, max_length=4000)] | None = None
+    """A local folder, which is read where it lies; None for files that will be sent."""
+
+
+class CutStack(_Body):
+    """A stack of a tree that shall become a job."""
+
+    name: Annotated[str, Field(max_length=1000)] = ""
+    frames: Annotated[list[Annotated[str, Field(min_length=1, max_length=4000)]], Field(min_length=1, max_length=20_000)]
+
+
 class SampleName(_Body):
     """A scene to render."""
 

@@ -1,8 +1,9 @@
 """The queue of long work: a bounded line of stacks in front of a few threads, each of which minds one process."""
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from allfocus.web.processes import WorkerProcess
@@ -19,10 +20,12 @@ class Work:
     """False for the fusion of the job, True for another method's result beside it."""
     process: WorkerProcess = field(default_factory=WorkerProcess)
     cancelled: bool = False
+    began: float | None = None
+    """When it left the line, by ``time.monotonic``; None while it waits."""
 
 
 class FusionQueue:
-    """Runs work in the order in which it came, a few at a time.
+    """Runs work in the order in which it came, unless told another, a few at a time.
 
     Args:
         carry_out: Does one piece of work and does not raise.
@@ -36,7 +39,7 @@ class FusionQueue:
         self._line: deque[Work] = deque()
         self._running: list[Work] = []
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = self._paused = False
         self._threads = [threading.Thread(target=self._work, name=f"fusion-{n}", daemon=True) for n in range(workers)]
         for thread in self._threads:
             thread.start()
@@ -47,6 +50,31 @@ class FusionQueue:
         with self._changed:
             return len(self._line)
 
+    @property
+    def paused(self) -> bool:
+        """True while nothing new begins."""
+        return self._paused
+
+    def pause(self, paused: bool) -> None:
+        """Let nothing new begin until told otherwise; what runs goes on to its end."""
+        with self._changed:
+            self._paused = paused
+            self._changed.notify_all()
+
+    def order(self, job_ids: Sequence[str]) -> None:
+        """Put the work of these jobs first, in this order; what else waits follows as it was.
+
+        Jobs that do not wait any more are passed over: whoever orders has seen the line as it was a moment ago.
+        """
+        places = {job_id: place for place, job_id in reversed(list(enumerate(job_ids)))}
+        with self._changed:
+            self._line = deque(sorted(self._line, key=lambda work: places.get(work.job_id, len(places))))
+
+    def snapshot(self) -> tuple[list[Work], list[Work]]:
+        """What runs, and what waits in its order."""
+        with self._changed:
+            return list(self._running), list(self._line)
+
     def submit(self, work: Work) -> None:
         """Put work in the line.
 
@@ -54,7 +82,7 @@ class FusionQueue:
             Refusal: the line is full.
         """
         with self._changed:
-            idle = self._workers - len(self._running)
+            idle = 0 if self._paused else self._workers - len(self._running)
             if len(self._line) - idle >= self._most_waiting:
                 raise Refusal(429, f"{len(self._line)} stacks wait already; try again later", retry_after=20)
             self._line.append(work)
@@ -90,11 +118,12 @@ class FusionQueue:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._line and not self._closing:
+                while (self._paused or not self._line) and not self._closing:
                     self._changed.wait()
                 if self._closing:
                     return
                 work = self._line.popleft()
+                work.began = time.monotonic()
                 self._running.append(work)
             try:
                 self._carry_out(work)

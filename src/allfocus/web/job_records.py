@@ -20,6 +20,8 @@ NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "don
 ACTIVE = (QUEUED, RUNNING)
 STATES = (NEW, *ACTIVE, DONE, FAILED, CANCELLED)
 
+ABSENT = "is not on this machine; say where the frames of this project are"
+
 
 @dataclass
 class Frame:
@@ -41,6 +43,10 @@ class Frame:
     page: int = 1
     pages: int = 1
     """Which of the pictures of that file it is, from 1, and how many there are."""
+    digest: str | None = None
+    """SHA-256 of its file; known once it was part of a project file."""
+    absent: bool = False
+    """True while nobody has said where the file of a project's frame lies on this machine."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -132,6 +138,12 @@ class Job:
     def frame(self, frame_id: str) -> Frame | None:
         """The frame with this id, or None."""
         return next((frame for frame in self.frames if frame.id == frame_id), None)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """What its own frames and its results take; layers, which can be made again, are not counted."""
+        own = sum(frame.bytes for frame in self.frames if frame.path is None and not frame.absent)
+        return own + (self.run.bytes if self.run is not None else 0)
 
     def layers(self) -> list[str]:
         """Names of all layers that can be looked at."""
@@ -225,7 +237,8 @@ def find_problems(frames: list[Frame]) -> dict[str, str]:
         return {}
     usual = Counter(frame.shape for frame in included).most_common(1)[0][0]
     model = next(frame for frame in included if frame.shape == usual)
-    return {frame.id: _difference(frame, model) for frame in frames if frame.shape != usual}
+    problems = {frame.id: _difference(frame, model) for frame in frames if frame.shape != usual}
+    return problems | {frame.id: ABSENT for frame in frames if frame.absent}
 
 
 def _difference(frame: Frame, model: Frame) -> str:
