@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-cache", default="10G", show_default=True, help="Of that, for cached pictures, which can be made again."
 )
-@click.option(
-    "--lifetime", type=float, help="Hours after which an unchanged job is deleted; by default none ever is."
-)
+@click.option("--lifetime", type=float, help="Hours after which an unchanged job is deleted; by default none ever is.")
 @device_option
 @click.option("--no-browser", is_flag=True, help="Do not open the page.")
 def serve(no_browser: bool, **options: Any) -> None:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from allfocus.stack.options import STUDIO, FuseOptions, offered
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
+PathBelow = Annotated[str, Field(min_length=1, max_length=4000)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
 
 
@@ -50,7 +51,9 @@ class CutStack(_Body):
     """A stack of a tree that shall become a job."""
 
     name: Annotated[str, Field(max_length=1000)] = ""
-    frames: Annotated[list[Annotated[str, Field(min_length=1, max_length=4000)]], Field(min_length=1, max_length=20_000)]
+    frames: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=4000)]], Field(min_length=1, max_length=20_000)
+    ]
 
 
 class SampleName(_Body):

@@ -20,6 +20,7 @@ from allfocus.web.answers import describe_answers
 from allfocus.web.job_routes import make_job_routes
 from allfocus.web.library_routes import make_library_routes
 from allfocus.web.page_routes import add_page_routes
+from allfocus.web.project_routes import make_project_routes
 from allfocus.web.refusals import Refusal
 from allfocus.web.security import Gatekeeper
 from allfocus.web.settings import ServerSettings
@@ -66,6 +67,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.state.studio = studio
     app.include_router(make_job_routes(studio))
     app.include_router(make_library_routes(studio))
+    app.include_router(make_project_routes(studio))
     app.include_router(make_viewer_routes(Viewer(studio)))
     add_page_routes(app, settings.reports)
     _add_error_answers(app)

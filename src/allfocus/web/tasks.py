@@ -36,6 +36,8 @@ from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes, write_layer
+from allfocus.web.project_checks import open_project_file
+from allfocus.web.project_files import find_frames, pack_project
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -386,6 +388,9 @@ TASKS: dict[str, Callable[..., Any]] = {
         write_download,
         render_sample,
         cut_into_stacks,
+        pack_project,
+        open_project_file,
+        find_frames,
     )
 }
 """Every task by its name."""
