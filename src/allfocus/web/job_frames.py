@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from allfocus.errors import AllfocusError
 from allfocus.images.reading import list_files
 from allfocus.scenes.catalogue import SCENES
-from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name
+from allfocus.web.job_records import ABSENT, ACTIVE, Frame, Job, clean_name
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
@@ -261,6 +261,8 @@ def thumbnail(studio: "Studio", job_id: str, frame_id: str) -> Path:
     frame = job.frame(frame_id)
     if frame is None:
         raise Refusal(404, "the job has no such frame")
+    if frame.absent:
+        raise Refusal(404, f"{frame.name} {ABSENT}")
     target = studio.store.folder(job_id) / "thumbnails" / f"{frame.id}.jpg"
     if not target.exists():
         path = studio.store.frame_path(job, frame)

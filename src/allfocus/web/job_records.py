@@ -149,7 +149,7 @@ class Job:
         """Names of all layers that can be looked at."""
         if self.run is None:
             return []
-        present = [name for name in self.run.frames if self.frame(name) is not None]
+        present = [frame.id for frame in map(self.frame, self.run.frames) if frame is not None and not frame.absent]
         found = ["result", *(f"frame-{name}" for name in present), *(f"difference-{name}" for name in present)]
         found += self.run.maps
         return found + [f"method-{item.method}" for item in self.alternatives if item.state == DONE]
@@ -217,7 +217,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
 
 def show_frames(job: Job) -> list[dict[str, Any]]:
     """The frames as clients see them, each with what is wrong about it."""
-    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included")
+    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included", "absent")
     problems = find_problems(job.frames)
     return [{**{key: getattr(f, key) for key in shown}, "problem": problems.get(f.id)} for f in job.frames]
 

@@ -36,12 +36,14 @@ def make_project_routes(studio: Studio) -> APIRouter:
             job = await run_in_threadpool(projects.open_project, studio, part, name, trust_paths=False)
         return studio.show(job)
 
-    @router.post("/jobs/{job_id}/frames/{frame_id}/file", openapi_extra=FILE_BODY)
-    async def restore(job_id: str, frame_id: str, request: Request) -> dict[str, Any]:
-        """Send the file of a frame that is absent; it must be the one that the project knows."""
+    @router.post("/jobs/{job_id}/found-frames", openapi_extra=FILE_BODY)
+    async def restore(
+        job_id: str, request: Request, name: Annotated[str, Query(max_length=1000)] = "frame"
+    ) -> dict[str, Any]:
+        """Send the file of a frame that is absent; which it is, its content tells."""
         studio.job(job_id)
         async with receive_file(request, studio) as part:
-            return await run_in_threadpool(projects.restore_frame, studio, job_id, frame_id, part)
+            return await run_in_threadpool(projects.restore_frame, studio, job_id, part, name)
 
     @router.post("/jobs/{job_id}/find-frames")
     def find(job_id: str, body: FolderName) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,8 @@ def save_project(studio: "Studio", job_id: str, *, embed: bool) -> tuple[Path, s
     Args:
         studio: Where the job is.
         job_id: The job.
-        embed: Put the frames into it. Pages of a larger file are in any case, because nothing else holds them.
+        embed: Put all frames into it. Pages of a larger file are in any case, because nothing else holds them, and so
+            are frames that were painted from, because without them the picture could not be shown.
     """
     with studio.store.lock:
         job = studio.job(job_id)
@@ -67,7 +69,8 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def _describe_file(studio: "Studio", job: Job, frame: Frame, *, embed: bool) -> dict[str, Any]:
-    embedded = embed or frame.file is not None
+    sources = {stroke.source for stroke in (*job.strokes, *job.undone)}
+    embedded = embed or frame.file is not None or f"frame-{frame.id}" in sources
     return {
         "file": str(studio.store.frame_path(job, frame)),
         "embedded": embedded,
@@ -160,24 +163,24 @@ def relink(studio: "Studio", job: Job, places: Iterable[Path]) -> dict[str, Any]
     return studio.show(job)
 
 
-def restore_frame(studio: "Studio", job_id: str, frame_id: str, part: Path) -> dict[str, Any]:
-    """The job, with the file of an absent frame that a client sent.
+def restore_frame(studio: "Studio", job_id: str, part: Path, name: str) -> dict[str, Any]:
+    """The job, with a file that a client sent as the absent frame that it is.
 
     Raises:
-        Refusal: it is another file than the one that was fused.
+        Refusal: it is none of the files that were fused.
     """
     job = studio.job(job_id)
-    frame = job.frame(frame_id)
-    if frame is None:
-        raise Refusal(404, "the job has no such frame")
     with part.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     with studio.store.lock:
-        if not frame.absent:
-            raise Refusal(409, f"{frame.name} is here already")
-        if digest != frame.digest:
-            raise Refusal(400, f"this is another picture than the {frame.name} of the project; choose that one")
-        os.replace(part, studio.store.folder(job_id) / "frames" / frame.id)
-        frame.absent = False
+        alike = [frame for frame in job.frames if frame.absent and frame.digest == digest]
+        if not alike:
+            raise Refusal(400, f"{clean_name(name, 'this')} is none of the frames that are missing; choose those")
+        target = studio.store.frame_path(job, alike[0])
+        os.replace(part, target)
+        for twin in alike[1:]:
+            shutil.copyfile(target, studio.store.frame_path(job, twin))
+        for frame in alike:
+            frame.absent = False
         studio.store.save(job)
         return studio.show(job)

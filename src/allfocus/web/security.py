@@ -25,7 +25,7 @@ LONGEST_SILENCE = 30.0
 LONGEST_JSON = 2 * 2**20
 """Bytes of a body that is not an upload."""
 
-UPLOADS = re.compile(r"/api/jobs/[^/]+/frames(/[^/]+/file)?|/api/intakes/[^/]+/files|/api/projects")
+UPLOADS = re.compile(r"/api/jobs/[^/]+/(frames|found-frames)|/api/intakes/[^/]+/files|/api/projects")
 """Addresses whose bodies are files, as long as the server's settings let them be."""
 
 PAGE_POLICY = (

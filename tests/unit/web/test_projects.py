@@ -80,25 +80,26 @@ def test_a_linked_project_asks_for_its_frames_and_takes_no_others(
     client: Any, painted: str, run_server: Any, tmp_path: Path, frame_files: list[bytes]
 ) -> None:
     content = save(client, painted, frames="linked")
-    assert len(content) < len(save(client, painted)) - sum(map(len, frame_files)) // 2
+    assert len(content) < len(save(client, painted)) - len(frame_files[1]) // 2
     with run_server(ServerSettings(work=tmp_path / "elsewhere")) as other:
         opened = open_in(other, content)
         job_id, frames = opened["id"], opened["frames"]
-        assert all("say where the frames" in frame["problem"] for frame in frames)
-        assert other.get("/api/library").json()["jobs"][0]["missing"] == 3
+        assert [frame["absent"] for frame in frames] == [False, True, False]  # two were painted from
+        assert "say where the frames" in frames[1]["problem"]
+        assert other.get("/api/library").json()["jobs"][0]["missing"] == 1
+        assert other.get(f"/api/jobs/{job_id}/frames/{frames[1]['id']}/thumbnail").status_code == 404
         # The result is there to be seen and saved; what needs the frames says what is missing.
-        assert other.get(f"/api/jobs/{job_id}/tiles/depth/0/0/0").status_code == 200
+        assert other.get(f"/api/jobs/{job_id}/download").content == client.get(f"/api/jobs/{painted}/download").content
         refused = other.post(f"/api/jobs/{job_id}/start", json={"method": "average"})
         assert (refused.status_code, "not on this machine" in refused.text) == (400, True)
         assert other.get(f"/api/jobs/{job_id}/project").status_code == 409
-        place = f"/api/jobs/{job_id}/frames/{frames[0]['id']}/file"
+        place = f"/api/jobs/{job_id}/found-frames"
+        assert other.post(place, content=frame_files[0], params={"name": "a.png"}).status_code == 400
+        assert other.post(place, content=frame_files[1]).status_code == 200
         assert other.post(place, content=frame_files[1]).status_code == 400
-        for frame, file in zip(frames, frame_files, strict=True):
-            answer = other.post(f"/api/jobs/{job_id}/frames/{frame['id']}/file", content=file)
-            assert answer.status_code == 200, answer.text
-        assert other.post(place, content=frame_files[0]).status_code == 409
         assert [frame["problem"] for frame in other.job(job_id)["frames"]] == [None] * 3
-        assert other.get(f"/api/jobs/{job_id}/download").content == client.get(f"/api/jobs/{painted}/download").content
+        assert other.post(f"/api/jobs/{job_id}/start", json={"method": "average"}).status_code == 202
+        other.wait(job_id, lambda job: job["state"] == "done")
 
 
 def test_absent_frames_outlast_a_restart_and_are_found_in_a_folder_by_their_content(

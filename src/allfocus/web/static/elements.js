@@ -42,6 +42,11 @@ const SHAPES = {
   target: "M12 7a5 5 0 1 0 0 10 5 5 0 0 0 0-10zM12 2v5M12 17v5M2 12h5M17 12h5",
   tools: "M4 7h10M18 7h2M14 4v6M4 17h2M10 17h10M10 14v6",
   picture: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4",
+  pencil: "M4 20l1-5L16 4l4 4L9 19zM14 6l4 4",
+  up: "M6 14l6-6 6 6",
+  down: "M6 10l6 6 6-6",
+  pause: "M9 5v14M15 5v14",
+  play: "M7 5l12 7-12 7z",
   plus: "M12 6v12M6 12h12",
   minus: "M6 12h12",
 };
