@@ -16,13 +16,16 @@ from allfocus.cli.batch_command import batch
 from allfocus.cli.benchmark_command import benchmark
 from allfocus.cli.datasets_command import datasets
 from allfocus.cli.demo_command import demo
+from allfocus.cli.desktop_entry_command import desktop_entry
 from allfocus.cli.evaluate_command import evaluate
 from allfocus.cli.export_command import export
+from allfocus.cli.export_project_command import export_project
 from allfocus.cli.fuse_command import fuse
 from allfocus.cli.info_command import info
 from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
+from allfocus.cli.open_command import open_command
 from allfocus.cli.printing import echo
 from allfocus.cli.relief_command import relief
 from allfocus.cli.scene_command import scene
@@ -41,7 +44,7 @@ def allfocus() -> None:
 
 for command in (
     *(fuse, align, relief, batch, info, demo, scene, methods, metrics, datasets),
-    *(score, evaluate, benchmark, train, export, serve),
+    *(score, evaluate, benchmark, train, export, serve, open_command, export_project, desktop_entry),
 ):
     allfocus.add_command(command)
 

@@ -53,11 +53,7 @@ def serve(no_browser: bool, **options: Any) -> None:
     It listens on this machine only, unless --host says otherwise; then every client must show a token, which is
     printed at the start. Stop it with Ctrl-C; jobs are kept and listed again at the next start.
     """
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("the studio needs the web extra: pip install 'allfocus[web]'") from error
+    require_web()
     from allfocus.web.server import serve as run_server
 
     settings = _read_settings(options)
@@ -70,6 +66,15 @@ def serve(no_browser: bool, **options: Any) -> None:
             webbrowser.open(address)
 
     run_server(settings, ready=ready)
+
+
+def require_web() -> None:
+    """Raise an error that names the extra of the studio where it is not installed."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("the studio needs the web extra: pip install 'allfocus[web]'") from error
 
 
 def _read_settings(options: dict[str, Any]) -> "ServerSettings":

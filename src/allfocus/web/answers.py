@@ -67,6 +67,7 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
     ("get", "/api/jobs/{job_id}/project"): (206, 400, 404, 409, 416, 429, 507),
     ("post", "/api/projects"): (400, 408, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/found-frames"): (400, 404, 408, 415, 507),
+    ("post", "/api/open"): (400, 404, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/find-frames"): (400, 404, 409, 415, 429, 507),
 }
 """What each operation can answer besides its success and what holds everywhere."""

@@ -56,6 +56,14 @@ class CutStack(_Body):
     ]
 
 
+class LocalFiles(_Body):
+    """Files and folders of the server's machine to open."""
+
+    paths: Annotated[list[PathBelow], Field(min_length=1, max_length=20_000)]
+    frames: Annotated[str, Field(min_length=1, max_length=4000)] | None = None
+    """Where the frames of projects may be."""
+
+
 class SampleName(_Body):
     """A scene to render."""
 

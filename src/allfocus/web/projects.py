@@ -114,7 +114,7 @@ def open_project(studio: "Studio", path: Path, name: str, places: Sequence[Path]
     finally:
         remove_known(studio.store.temporary, IN_TEMPORARY, folder.name)
     recorded = [frame["path"] for frame in opened["frames"].values() if frame["path"] and _is_plain(frame["path"])]
-    relink(studio, job, [*places, *(map(Path, recorded) if trust_paths else ())])
+    relink(studio, job, [*(map(Path, recorded) if trust_paths else ()), *places])
     return job
 
 

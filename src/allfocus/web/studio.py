@@ -7,6 +7,7 @@ from typing import Any
 
 from allfocus.errors import AllfocusError
 from allfocus.web.disk_room import DiskRoom
+from allfocus.web.door import make_key
 from allfocus.web.events import LIBRARY, EventBus
 from allfocus.web.fusing import Fusions
 from allfocus.web.intakes import Intakes
@@ -31,6 +32,8 @@ class Studio:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self.key = make_key()
+        """What programs of the same user show to have files of the machine opened; see :mod:`.door`."""
         self.bus = EventBus()
         self.store = JobStore(settings.work, self._publish)
         self.cache = LayerCache(settings.cache_bytes, settings.work)
