@@ -401,7 +401,7 @@ def test_a_manifest_that_says_what_no_studio_would_is_refused(honest, open_it, p
 
 
 def test_strokes_that_would_take_hours_to_paint_are_refused(honest, open_it, monkeypatch):
-    monkeypatch.setattr("allfocus.web.project_checks.MOST_WORK_OF_ALL", 100)
+    monkeypatch.setattr("allfocus.web.viewing.MOST_WORK_OF_ALL", 100)
     with pytest.raises(InputError, match="too long to paint"):
         open_it(honest)
 

@@ -67,6 +67,10 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
     ("get", "/api/jobs/{job_id}/project"): (206, 400, 404, 409, 416, 429, 507),
     ("post", "/api/projects"): (400, 408, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/found-frames"): (400, 404, 408, 415, 507),
+    ("get", "/api/preferences"): (),
+    ("put", "/api/preferences/options"): (400, 415, 507),
+    ("put", "/api/presets/{name}"): (400, 404, 409, 415, 507),
+    ("delete", "/api/presets/{name}"): (400, 404, 507),
     ("post", "/api/open"): (400, 404, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/find-frames"): (400, 404, 409, 415, 429, 507),
 }

@@ -46,7 +46,12 @@ class Fusions:
     def __init__(self, studio: "Studio") -> None:
         self._studio = studio
         settings = studio.settings
-        self._queue = FusionQueue(self._carry_out, workers=settings.workers, waiting=settings.jobs_waiting)
+        self._queue = FusionQueue(
+            self._carry_out,
+            workers=settings.workers,
+            waiting=settings.jobs_waiting,
+            moved=studio.publish_library,
+        )
 
     @property
     def queue(self) -> FusionQueue:

@@ -31,10 +31,18 @@ class FusionQueue:
         carry_out: Does one piece of work and does not raise.
         workers: How many at a time.
         waiting: How many may wait besides those that run.
+        moved: Called after a piece of work has ended and runs no more.
     """
 
-    def __init__(self, carry_out: Callable[[Work], None], *, workers: int, waiting: int) -> None:
-        self._carry_out = carry_out
+    def __init__(
+        self,
+        carry_out: Callable[[Work], None],
+        *,
+        workers: int,
+        waiting: int,
+        moved: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._carry_out, self._moved = carry_out, moved
         self._workers, self._most_waiting = workers, waiting
         self._line: deque[Work] = deque()
         self._running: list[Work] = []
@@ -131,3 +139,4 @@ class FusionQueue:
                 work.process.close()
                 with self._changed:
                     self._running.remove(work)
+                self._moved()

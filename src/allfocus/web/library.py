@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from allfocus.web.events import LIBRARY
 from allfocus.web.fusion_queue import Work
 from allfocus.web.job_records import Job, clean_name
 
@@ -83,14 +82,14 @@ def show_queue(studio: "Studio") -> dict[str, Any]:
 def set_paused(studio: "Studio", paused: bool) -> dict[str, Any]:
     """The queue, paused or going on."""
     studio.fusions.queue.pause(paused)
-    studio.bus.publish(LIBRARY, "state", lambda: show_library(studio))
+    studio.publish_library()
     return show_queue(studio)
 
 
 def set_order(studio: "Studio", job_ids: Sequence[str]) -> dict[str, Any]:
     """The queue in another order; see ``FusionQueue.order``."""
     studio.fusions.queue.order(job_ids)
-    studio.bus.publish(LIBRARY, "state", lambda: show_library(studio))
+    studio.publish_library()
     return show_queue(studio)
 
 

@@ -34,7 +34,6 @@ from allfocus.web.job_records import (
 from allfocus.web.project_files import Tell, bad_project, parse_strictly, unpack_project
 from allfocus.web.retouching import stroke_work
 from allfocus.web.store import size_of
-from allfocus.web.viewing import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
 from allfocus.web.work_folder import RUN_NAME
 
 LONGEST_JSON = 64 * 2**20
@@ -190,6 +189,9 @@ def _check_alignment(folder: Path, job: Job, run: Run) -> None:
 
 def _check_strokes(job: Job) -> None:
     """Strokes are what a client may send, from layers that there are, and not more than may be painted again."""
+    # Here, because it brings the whole server along, which a worker has no other use for.
+    from allfocus.web.viewing import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
+
     strokes = [*job.strokes, *job.undone]
     run = job.run
     if not strokes:

@@ -22,6 +22,8 @@ from allfocus.web.job_routes import make_job_routes
 from allfocus.web.library_routes import make_library_routes
 from allfocus.web.open_routes import make_open_routes
 from allfocus.web.page_routes import add_page_routes
+from allfocus.web.preference_routes import make_preference_routes
+from allfocus.web.preferences import Preferences
 from allfocus.web.project_routes import make_project_routes
 from allfocus.web.refusals import Refusal
 from allfocus.web.security import Gatekeeper
@@ -71,6 +73,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.include_router(make_library_routes(studio))
     app.include_router(make_project_routes(studio))
     app.include_router(make_open_routes(studio))
+    app.include_router(make_preference_routes(Preferences(settings.work)))
     app.include_router(make_viewer_routes(Viewer(studio)))
     add_page_routes(app, settings.reports)
     _add_error_answers(app)

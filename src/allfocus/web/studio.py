@@ -95,14 +95,15 @@ class Studio:
             self.cache.forget(self.store.folder(job_id))
             self.progress.pop(job_id, None)
         self.bus.end(job_id)
-        self._publish_library()
+        self.publish_library()
 
     def _publish(self, job: Job) -> None:
         """Tell those who listen that a job was changed."""
         self.bus.publish(job.id, "state", lambda: self.show(job))
-        self._publish_library()
+        self.publish_library()
 
-    def _publish_library(self) -> None:
+    def publish_library(self) -> None:
+        """Tell those who look at the library that something in it was changed."""
         self.bus.publish(LIBRARY, "state", lambda: show_library(self))
 
     def told(self, error: AllfocusError, *, called: str | None = None) -> str:

@@ -180,26 +180,16 @@ function row(stack, place) {
   );
 }
 
+function wayField([value, title]) {
+  const choose = () => {
+    way = value;
+    attempt(cutAgain);
+  };
+  return element("label", {}, element("input", { type: "radio", name: "intake-way", value, onchange: choose }), element("span", {}, title));
+}
+
 function draw() {
-  byId("intake-ways").replaceChildren(
-    ...WAYS.map(([value, title]) =>
-      element(
-        "label",
-        {},
-        element("input", {
-          type: "radio",
-          name: "intake-way",
-          value,
-          checked: value === way,
-          onchange: () => {
-            way = value;
-            attempt(cutAgain);
-          },
-        }),
-        element("span", {}, title),
-      ),
-    ),
-  );
+  for (const field of document.getElementsByName("intake-way")) field.checked = field.value === way;
   byId("intake-hint").textContent = WAYS.find(([value]) => value === way)[2];
   byId("intake-gap-field").hidden = way !== "time";
   byId("intake-size-field").hidden = way !== "number";
@@ -265,6 +255,7 @@ async function discard() {
   if (location.hash.startsWith("#/intake/")) location.hash = "#/";
 }
 
+byId("intake-ways").append(...WAYS.map(wayField));
 byId("intake-add").addEventListener("click", () => take(false));
 byId("intake-fuse").addEventListener("click", () => take(true));
 for (const id of ["intake-gap", "intake-size"]) byId(id).addEventListener("change", () => attempt(cutAgain));

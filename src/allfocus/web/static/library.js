@@ -41,6 +41,14 @@ function shown() {
   return known.jobs.filter((stack) => filter(stack) && matches(stack)).sort(order);
 }
 
+/** The stacks that are ticked, in the order of the list, also where search or filter hides them now. */
+function picked() {
+  const order = ORDERS.find(([name]) => name === byId("library-order").value)[2];
+  return known.jobs.filter(({ id }) => chosen.has(id)).sort(order);
+}
+
+const canBeFused = ({ state: kind, frames, missing }) => !["queued", "running"].includes(kind) && frames > 1 && !missing;
+
 function nameField(stack) {
   const end = async (keep) => {
     if (renaming !== stack.id) return;
@@ -149,15 +157,14 @@ export async function fuse(stacks) {
 
 function drawTools() {
   const list = shown();
-  const picked = known.jobs.filter(({ id }) => chosen.has(id));
+  const ticked = picked();
   const all = byId("library-all");
   all.checked = list.length > 0 && list.every(({ id }) => chosen.has(id));
-  all.indeterminate = !all.checked && picked.length > 0;
-  const size = readableBytes(picked.reduce((sum, { bytes }) => sum + bytes, 0));
-  byId("library-picked").textContent = picked.length ? `${picked.length} selected, ${size}` : plural(list.length, "stack");
-  const ready = picked.filter(({ state: kind, frames, missing }) => !["queued", "running"].includes(kind) && frames > 1 && !missing);
-  byId("library-fuse").disabled = ready.length === 0;
-  byId("library-delete").disabled = picked.length === 0;
+  all.indeterminate = !all.checked && ticked.length > 0;
+  const size = readableBytes(ticked.reduce((sum, { bytes }) => sum + bytes, 0));
+  byId("library-picked").textContent = ticked.length ? `${ticked.length} selected, ${size}` : plural(list.length, "stack");
+  byId("library-fuse").disabled = !ticked.some(canBeFused);
+  byId("library-delete").disabled = ticked.length === 0;
   byId("library-room").textContent = `${readableBytes(known.used_bytes)} of ${readableBytes(known.disk_bytes)} used`;
   const old = known.jobs.filter(isOld);
   const hint = byId("library-old");
@@ -229,5 +236,5 @@ byId("library-all").addEventListener("change", (event) => {
   for (const { id } of shown()) event.target.checked ? chosen.add(id) : chosen.delete(id);
   draw();
 });
-byId("library-fuse").addEventListener("click", () => fuse(known.jobs.filter(({ id, frames, missing }) => chosen.has(id) && frames > 1 && !missing)));
-byId("library-delete").addEventListener("click", () => remove(known.jobs.filter(({ id }) => chosen.has(id))));
+byId("library-fuse").addEventListener("click", () => fuse(picked().filter(canBeFused)));
+byId("library-delete").addEventListener("click", () => remove(picked()));

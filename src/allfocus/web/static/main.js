@@ -151,8 +151,10 @@ function wireRename() {
   button.addEventListener("click", () => {
     const { id, name } = state.job;
     const field = element("input", { type: "text", id: "rename-field", value: name, maxlength: "120", "aria-label": "New name of this stack" });
+    let isOver = false; // taking the field away ends its focus, which ends the editing once more
     const end = async (keep) => {
-      if (!field.isConnected) return;
+      if (isOver) return;
+      isOver = true;
       const text = field.value.trim();
       field.remove();
       shown.hidden = false;
@@ -240,7 +242,7 @@ async function begin() {
   const lifetime = state.limits?.lifetime_hours;
   byId("lifetime").textContent = `Everything stays on the machine that runs the studio${lifetime ? `, for ${readableHours(lifetime)}` : " until you delete it"}.`;
   drawOptions();
-  options.then(drawOptions); // the description of the interface is the largest answer, and nothing else waits for it
+  options.then(() => drawOptions()); // the description of the interface is the largest answer, and nothing else waits for it
   addEventListener("hashchange", () => attempt(() => followAddress()));
   await followAddress(true);
 }
