@@ -24,7 +24,7 @@ _log = logging.getLogger("allfocus.web")
 
 
 class Preferences:
-    """Kept in ``preferences.json`` of the work folder; a file that cannot be read is passed over until it is changed."""
+    """Kept in ``preferences.json`` of the work folder; a file that cannot be read is passed over."""
 
     def __init__(self, work: Path) -> None:
         self._path = work / FILE

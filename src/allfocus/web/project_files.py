@@ -58,12 +58,9 @@ class FileRecord:
 
 
 @dataclass(frozen=True)
-class FrameRecord:
+class FrameRecord(FileRecord):
     """The file of a frame."""
 
-    __pydantic_config__ = _STRICT
-    sha256: str
-    bytes: int
     embedded: bool
     path: str | None = None
     """Where it lay when the project was saved, for a frame that is not part of it; never trusted without its hash."""
