@@ -231,6 +231,28 @@ def test_the_name_at_the_top_can_be_edited(watched, studio, frame_paths):
     assert studio.job(own)["name"] == "Moss"
 
 
+def test_presets_are_applied_and_the_last_options_remembered(watched, studio, frame_paths):
+    page = watched.page
+    own = studio.make_job(frame_paths[:2], "presets")
+    page.goto(f"{studio.address}/#/stack/{own}")
+    page.get_by_label("Preset", exact=True).select_option("macro")
+    expect(page.locator("#preset-hint")).to_contain_text("insects")
+    expect(page.locator('#prefer input[value="near"]')).to_be_checked()
+    expect(page.get_by_label("Preset", exact=True)).to_be_focused()
+    page.get_by_label("Method").select_option("average")
+    page.once("dialog", lambda dialog: dialog.accept("Quick look"))
+    page.get_by_role("button", name="Save as preset…").click()
+    expect(page.get_by_label("Preset", exact=True)).to_have_value("Quick look")
+    page.locator("#start").click()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done")
+    page.goto("about:blank")
+    page.goto(f"{studio.address}/#/stack/{studio.make_job(frame_paths[:2], 'next')}")
+    expect(page.get_by_label("Method")).to_have_value("average")
+    page.get_by_label("Preset", exact=True).select_option("Quick look")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_label("Preset", exact=True).locator("option")).to_have_count(4)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440, 2560])
 def test_the_library_fits_every_window(watched, studio, shoot, width, scheme):
