@@ -1,8 +1,6 @@
 """``allfocus desktop-entry``: allfocus in the menus of the desktop, and as a program that opens pictures."""
 
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,8 +8,6 @@ import click
 
 from allfocus.cli.printing import echo, overwrite_option
 from allfocus.errors import InputError
-from allfocus.files.placing import made_folder, replace_file
-from allfocus.files.protection import existing_file
 
 MADE = "Made by allfocus desktop-entry"
 """What marks files that may be replaced and removed."""
@@ -34,6 +30,9 @@ def desktop_entry(remove: bool, overwrite: bool) -> None:
     pictures to "another program", such as darktable or Lightroom. Files that this command did not make are not replaced
     without --overwrite.
     """
+    from allfocus.files.placing import made_folder, replace_file
+    from allfocus.files.protection import existing_file
+
     if sys.platform != "linux":
         raise InputError("desktop entries are of Linux; make a shortcut to: allfocus open FILES...")
     base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
@@ -120,6 +119,9 @@ def _is_ours(path: Path) -> bool:
 
 def _refresh(base: Path) -> None:
     """Have the desktop read its lists anew, where it has programs for that."""
+    import shutil
+    import subprocess
+
     for program, folder in (("update-desktop-database", "applications"), ("update-mime-database", "mime")):
         found = shutil.which(program)
         if found and (base / folder).is_dir():

@@ -1,7 +1,6 @@
 """``allfocus export-project``: a stack of the studio as a project file."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +77,8 @@ def _find(stacks: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
 
 def _put(content: Any, target: Path) -> None:
     """Copy to a hidden file beside the target, and give it its name when it is whole."""
+    import shutil
+
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with part.open("xb") as file:
