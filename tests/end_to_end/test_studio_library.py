@@ -236,7 +236,7 @@ def test_presets_are_applied_and_the_last_options_remembered(watched, studio, fr
     own = studio.make_job(frame_paths[:2], "presets")
     page.goto(f"{studio.address}/#/stack/{own}")
     page.get_by_label("Preset", exact=True).select_option("macro")
-    expect(page.locator("#preset-hint")).to_contain_text("insects")
+    expect(page.locator("#preset-hint")).to_contain_text("Insects and flowers")
     expect(page.locator('#prefer input[value="near"]')).to_be_checked()
     expect(page.get_by_label("Preset", exact=True)).to_be_focused()
     page.get_by_label("Method").select_option("average")

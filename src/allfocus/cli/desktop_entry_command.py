@@ -92,19 +92,19 @@ def describe_files(base: Path) -> dict[Path, str]:
 
 
 def command() -> str:
-    r"""How this installation is called, quoted as desktop entries want it.
-
-    Example:
-        >>> quote("/opt/my tools/$x/allfocus"), quote("/usr/bin/allfocus")
-        ('"/opt/my tools/\\\\$x/allfocus"', '/usr/bin/allfocus')
-    """
+    """How this installation is called, quoted as desktop entries want it."""
     script = Path(sys.executable).with_name("allfocus")
     words = [str(script)] if script.is_file() else [sys.executable, "-m", "allfocus.cli"]
     return " ".join(map(quote, words))
 
 
 def quote(word: str) -> str:
-    """A word of an Exec line: by the rules of the specification, first for the command, then for the file."""
+    r"""A word of an Exec line: by the rules of the specification, first for the command, then for the file.
+
+    Example:
+        >>> quote("/opt/my tools/$x/allfocus"), quote("/usr/bin/allfocus")
+        ('"/opt/my tools/\\\\$x/allfocus"', '/usr/bin/allfocus')
+    """
     if not set(word) & set(" \t\n\"'\\><~|&;$*?#()`%"):
         return word
     inner = "".join(f"\\{letter}" if letter in '"`$\\' else letter for letter in word).replace("%", "%%")

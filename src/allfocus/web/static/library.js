@@ -96,7 +96,7 @@ function row(stack) {
     },
   });
   const small = (label, sign, action, more = {}) => element("button.plain", { "aria-label": `${label} ${name}`, title: label, onclick: action, ...more }, icon(sign));
-  const trouble = stack.missing ? `${plural(stack.missing, "frame")} of it not on this machine` : stack.state === "failed" ? asSentence(stack.error ?? "") : "";
+  const trouble = stack.missing ? `${plural(stack.missing, "frame")} not on this machine` : stack.state === "failed" ? asSentence(stack.error ?? "") : "";
   return element(
     "li.library-row",
     { "data-stack": id },

@@ -1,8 +1,8 @@
 // Presets: options under a name, those of allfocus and the user's own; and the options of the last time.
 
 import * as api from "./api.js";
+import { asSentence, byId, element } from "./elements.js";
 import { announce, attempt } from "./messages.js";
-import { byId, element } from "./elements.js";
 
 let presets = [];
 let remembered = null;
@@ -26,7 +26,7 @@ export function presetField(apply, chosen) {
   const remove = element("button.small", { type: "button", id: "preset-delete", hidden: true }, "Delete");
   const find = () => presets.find(({ name }) => name === select.value);
   const describe = () => {
-    hint.textContent = find()?.about ?? "";
+    hint.textContent = find()?.about ? asSentence(find().about) : "";
     remove.hidden = !find()?.own;
   };
   const fill = (name = "") => {
