@@ -196,6 +196,7 @@ def test_a_project_is_saved_opened_and_asks_where_its_frames_are(watched, studio
         saved[kind] = tmp_path / f"{kind}.allfocus"
         download.value.save_as(saved[kind])
     picture = studio.get(f"/api/jobs/{own}/download")
+    page.goto("about:blank")  # which asks for no tile of a stack that is gone
     urllib_delete(studio, own)
     page.goto(f"{studio.address}/#/library")
     drop(page, [saved["embedded"]])
@@ -204,6 +205,7 @@ def test_a_project_is_saved_opened_and_asks_where_its_frames_are(watched, studio
     assert studio.get(f"/api/jobs/{jobs(studio)['beetle']['id']}/download") == picture
     expect(page.locator("#absent")).to_be_hidden()
 
+    page.goto("about:blank")
     clear(studio)
     page.goto(f"{studio.address}/#/")
     page.set_input_files("#choose-project", saved["linked"])
