@@ -256,20 +256,22 @@ def test_presets_are_applied_and_the_last_options_remembered(watched, studio, fr
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440, 2560])
-def test_the_library_fits_every_window(watched, studio, shoot, width, scheme):
+def test_the_library_fits_every_window(watched, studio, shoot, scheme):
     page = watched.page
-    page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
     studio.make_job([], "a name that is so long that it does not fit into a narrow window, whatever one does " * 2)
     page.goto(f"{studio.address}/#/library")
     expect(page.locator(".library-row").first).to_be_visible()
-    assert page.evaluate(OVERFLOW) == 0
-    assert page.evaluate(NAMELESS) == []
+    for width in (390, 1440, 2560):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(OVERFLOW) == 0
+        assert page.evaluate(NAMELESS) == []
     drop(page, [shoot])
     expect(page.locator(".intake-row")).to_have_count(3)
-    box = page.locator("#intake").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    assert page.locator("#intake").evaluate("node => node.scrollWidth - node.clientWidth") == 0
+    for width in (390, 1440, 2560):
+        page.set_viewport_size({"width": width, "height": 800})
+        box = page.locator("#intake").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.locator("#intake").evaluate("node => node.scrollWidth - node.clientWidth") == 0
     page.keyboard.press("Escape")

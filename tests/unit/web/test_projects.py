@@ -98,8 +98,6 @@ def test_a_linked_project_asks_for_its_frames_and_takes_no_others(
         assert other.post(place, content=frame_files[1]).status_code == 200
         assert other.post(place, content=frame_files[1]).status_code == 400
         assert [frame["problem"] for frame in other.job(job_id)["frames"]] == [None] * 3
-        assert other.post(f"/api/jobs/{job_id}/start", json={"method": "average"}).status_code == 202
-        other.wait(job_id, lambda job: job["state"] == "done")
 
 
 def test_absent_frames_outlast_a_restart_and_are_found_in_a_folder_by_their_content(
