@@ -379,6 +379,7 @@ HOSTILE = {
     "a stroke that never ends": ("job/strokes/0/points", [[1.0, 1.0]] * 30_000),
     "a stroke far away": ("job/strokes/0/points", [[1e300, 1.0]]),
     "a stroke of a huge brush": ("job/strokes/0/radius", 1e9),
+    "strokes without a result": ("job/run", None),
     "a stroke undone from nowhere": ("job/undone", [
         {"id": "a" * 12, "source": "frame-ffffffffffff", "points": [[1.0, 1.0]], "radius": 3.0, "hardness": 1.0}]),
     "another method without a result": ("job/alternatives", [{"method": "average", "state": "done", "error": None}]),

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -23,9 +23,11 @@ from allfocus.web.job_records import (
     DONE,
     LONGEST_NAME,
     NEW,
+    Alternative,
     Frame,
     Job,
     Run,
+    Stroke,
     clean_name,
     command_to_copy,
     job_from_json,
@@ -42,9 +44,25 @@ MOST_TEXTS, LONGEST_TEXT = 500, 1000
 """Notices of a job, and letters of each."""
 
 
+class Result(NamedTuple):
+    """A finished fusion with what was done to it."""
+
+    run: Run
+    alternatives: list[Alternative]
+    strokes: list[Stroke]
+    """Those that were undone too."""
+
+
+def results_of(job: Job) -> list[Result]:
+    """All results of a job: the one place that knows where a job keeps them."""
+    if job.run is None:
+        return []
+    return [Result(job.run, job.alternatives, [*job.strokes, *job.undone])]
+
+
 def runs_of(job: Job) -> list[Run]:
     """The finished fusions of a job."""
-    return [job.run] if job.run is not None else []
+    return [result.run for result in results_of(job)]
 
 
 def open_project_file(
@@ -71,9 +89,11 @@ def open_project_file(
     if len(job.frames) > max_frames:
         raise InputError(f"has {len(job.frames)} frames, more than the limit of {max_frames}", code="too-many-pictures")
     _check_references(job, opened["frames"], max_pixels)
-    for run in runs_of(job):
-        _check_run(Path(target), job, run, max_pixels)
-    _check_strokes(job)
+    if not results_of(job) and (job.strokes or job.undone or job.alternatives):
+        raise bad_project("it has strokes without a result")
+    for result in results_of(job):
+        _check_run(Path(target), job, result, max_pixels)
+        _check_strokes(result)
     for frame in job.frames:
         _settle_frame(Path(target), frame, opened["frames"][frame.id])
     _settle_job(Path(target), job)
@@ -114,8 +134,9 @@ def _check_references(job: Job, files: dict[str, Any], max_pixels: int) -> None:
             raise bad_project("its result is of no kind that there is")
 
 
-def _check_run(root: Path, job: Job, run: Run, max_pixels: int) -> None:
+def _check_run(root: Path, job: Job, result: Result, max_pixels: int) -> None:
     """The files of a run are what the viewer takes them for, and of the sizes that the description says."""
+    run = result.run
     folder = root / run.folder
     needed = ["result.tif", "alignment.json", *(f"{name}.png" for name in run.maps)]
     if "depth" in run.maps:
@@ -131,7 +152,7 @@ def _check_run(root: Path, job: Job, run: Run, max_pixels: int) -> None:
         elif path.suffix == ".json":
             _read_json(path)
     _check_alignment(folder, job, run)
-    for item in job.alternatives:
+    for item in result.alternatives:
         level = folder / "alternatives" / f"method-{item.method}" / "level0.npy"
         if item.state != DONE or level.parent.parent != folder / "alternatives" or not level.is_file():
             raise bad_project("the result of another method is missing")
@@ -187,25 +208,23 @@ def _check_alignment(folder: Path, job: Job, run: Run) -> None:
         raise bad_project("its transforms do not lead to its result")
 
 
-def _check_strokes(job: Job) -> None:
+def _check_strokes(result: Result) -> None:
     """Strokes are what a client may send, from layers that there are, and not more than may be painted again."""
     # Here, because it brings the whole server along, which a worker has no other use for.
     from allfocus.web.viewing import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
 
-    strokes = [*job.strokes, *job.undone]
-    run = job.run
-    if not strokes:
-        return
-    if run is None or len(strokes) > MOST_STROKES or sum(len(stroke.points) for stroke in strokes) > MOST_POINTS:
-        raise bad_project("it has strokes without a result, or too many")
-    body, layers = TypeAdapter(NewStroke), set(job.layers())
+    run, strokes = result.run, result.strokes
+    if len(strokes) > MOST_STROKES or sum(len(stroke.points) for stroke in strokes) > MOST_POINTS:
+        raise bad_project("it has too many strokes")
+    body = TypeAdapter(NewStroke)
+    layers = {f"frame-{name}" for name in run.frames} | {f"method-{item.method}" for item in result.alternatives}
     for stroke in strokes:
         values = {name: value for name, value in vars(stroke).items() if name in NewStroke.model_fields}
         try:
             body.validate_python(values)
         except ValueError as error:
             raise bad_project(f"a stroke makes no sense ({str(error).splitlines()[0]})") from error
-        if stroke.source not in layers or not stroke.source.startswith(("frame-", "method-")):
+        if stroke.source not in layers:
             raise bad_project("a stroke takes from a layer that there is not")
     if sum(stroke_work(stroke, run.width, run.height) for stroke in strokes) > MOST_WORK_OF_ALL:
         raise bad_project("its strokes would take too long to paint")

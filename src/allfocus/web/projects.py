@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name, job_from_json, job_to_json
 from allfocus.web.processes import TaskError
-from allfocus.web.project_checks import runs_of
+from allfocus.web.project_checks import results_of, runs_of
 from allfocus.web.project_files import SUFFIX
 from allfocus.web.refusals import Refusal
 from allfocus.web.wording import status_of
@@ -69,7 +69,7 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def _describe_file(studio: "Studio", job: Job, frame: Frame, *, embed: bool) -> dict[str, Any]:
-    sources = {stroke.source for stroke in (*job.strokes, *job.undone)}
+    sources = {stroke.source for result in results_of(job) for stroke in result.strokes}
     embedded = embed or frame.file is not None or f"frame-{frame.id}" in sources
     return {
         "file": str(studio.store.frame_path(job, frame)),
