@@ -45,6 +45,7 @@ CODES = {
     "output": "A result cannot be written",
     "output-exists": "A file exists and was not to be overwritten",
     "unwritable-format": "The format of the output cannot hold the result",
+    "bad-project": "A file is no project file, or was changed since it was saved",
     "in-use": "Another run or server is using the folder",
     "after-failed": "A command that was to run after a stack failed; the picture is written",
     "memory": "There is not enough memory",

@@ -22,7 +22,7 @@ import httpx
 
 from allfocus.web.connections import RecordLimit
 from allfocus.web.events import LISTENERS, EventBus
-from allfocus.web.job_records import Job, Run, Stroke
+from allfocus.web.job_records import Frame, Job, Run, Stroke
 from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import stroke_work
@@ -160,7 +160,7 @@ def test_a_stroke_that_would_take_a_minute_is_refused(tmp_path):
         values = dict(method="average", bit_depth=8, frames=["0123456789ab"], names=["a"], left_out={}, maps=[])
         values |= dict(has_report=False, bytes=1, first_revision=1, width=1000, height=700, channels=3)
         job.run = Run(folder="run-01234567", working_depth=16, white=1.0, seconds={}, aligned=False, **values)
-        job.frames = [type("Frame", (), {"id": "0123456789ab"})()]
+        job.frames = [Frame("0123456789ab", "a.png", 1000, 700, 3, 8, 1)]
         points = [[float(number % 1000), 350.0] for number in range(20_000)]
         with pytest.raises(Refusal, match="brush") as refused:
             Viewer(studio).add_stroke(job_id, Stroke("s", "frame-0123456789ab", points, 4000.0, 0.5))

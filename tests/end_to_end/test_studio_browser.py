@@ -690,22 +690,6 @@ def test_maps_relief_and_benchmarks_are_shown(watched, studio, finished):
     expect(page.frame_locator("#report-frame iframe").locator("h1")).to_have_text("Two methods on one set")
 
 
-def test_the_list_of_stacks_says_how_much_room_there_is_and_deletes(watched, studio, frame_paths):
-    page = watched.page
-    identity = studio.make_job(frame_paths[:1], "to be deleted")
-    empty = studio.make_job([], "without frames")
-    page.goto(studio.address)
-    page.on("dialog", lambda dialog: dialog.accept())
-    page.locator("#stacks-button").click()
-    expect(page.locator("#stack-room")).to_have_text(
-        re.compile(r"^\d.* of 50 GB used. A stack is deleted 7 days after")
-    )
-    for name, gone in (("to be deleted", identity), ("without frames", empty)):
-        page.locator("#stack-list").get_by_role("button", name=f"Delete {name}").click()
-        expect(page.locator("#stack-list .stack").filter(has_text=name)).to_have_count(0)
-        assert gone not in [job["id"] for job in json.loads(studio.get("/api/jobs"))]
-
-
 def test_without_webgl_the_relief_says_so(watched, studio, finished):
     page = watched.page
     page.add_init_script(

@@ -18,15 +18,18 @@ from allfocus.cli.command_group import SectionedGroup
 from allfocus.cli.completion_command import completion
 from allfocus.cli.datasets_command import datasets
 from allfocus.cli.demo_command import demo
+from allfocus.cli.desktop_entry_command import desktop_entry
 from allfocus.cli.doctor_command import doctor
 from allfocus.cli.evaluate_command import evaluate
 from allfocus.cli.export_command import export
+from allfocus.cli.export_project_command import export_project
 from allfocus.cli.fuse_command import fuse
 from allfocus.cli.info_command import info
 from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.man_command import man
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
+from allfocus.cli.open_command import open_command
 from allfocus.cli.printing import echo
 from allfocus.cli.relief_command import relief
 from allfocus.cli.scene_command import scene
@@ -37,7 +40,8 @@ from allfocus.errors import AllfocusError
 from allfocus.stack.options import command_words
 
 SECTIONS = {
-    "Fuse": (fuse, batch, serve, align),
+    "Fuse": (fuse, batch, align),
+    "Studio": (serve, open_command, export_project, desktop_entry),
     "Look": (info, relief, demo, scene),
     "Measure": (score, evaluate, benchmark),
     "Train": (train, export),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--reports", type=click.Path(path_type=Path), help="A folder with reports of allfocus evaluate to show.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Stacks fused at a time.")
-@click.option("--max-waiting", type=click.IntRange(min=0), default=8, show_default=True, help="Stacks that may wait.")
+@click.option("--max-waiting", type=click.IntRange(min=0), default=200, show_default=True, help="Stacks that may wait.")
 @click.option("--max-jobs", type=click.IntRange(min=1), default=200, show_default=True, help="Jobs kept at a time.")
 @click.option("--max-frames", type=click.IntRange(min=1), default=1000, show_default=True, help="Frames of one job.")
 @click.option("--max-upload", default="1G", show_default=True, help="Largest upload.")
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-cache", default="10G", show_default=True, help="Of that, for cached pictures, which can be made again."
 )
-@click.option(
-    "--lifetime", type=float, default=168, show_default=True, help="Hours after which an unchanged job is deleted."
-)
+@click.option("--lifetime", type=float, help="Hours after which an unchanged job is deleted; by default none ever is.")
 @device_option
 @click.option("--no-browser", is_flag=True, help="Do not open the page.")
 def serve(no_browser: bool, **options: Any) -> None:
@@ -55,11 +53,7 @@ def serve(no_browser: bool, **options: Any) -> None:
     It listens on this machine only, unless --host says otherwise; then every client must show a token, which is
     printed at the start. Stop it with Ctrl-C; jobs are kept and listed again at the next start.
     """
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("the studio needs the web extra: pip install 'allfocus[web]'") from error
+    require_web()
     from allfocus.web.server import serve as run_server
 
     settings = _read_settings(options)
@@ -72,6 +66,15 @@ def serve(no_browser: bool, **options: Any) -> None:
             webbrowser.open(address)
 
     run_server(settings, ready=ready)
+
+
+def require_web() -> None:
+    """Raise an error that names the extra of the studio where it is not installed."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("the studio needs the web extra: pip install 'allfocus[web]'") from error
 
 
 def _read_settings(options: dict[str, Any]) -> "ServerSettings":

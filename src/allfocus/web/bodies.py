@@ -8,6 +8,7 @@ from allfocus.stack.options import STUDIO, FuseOptions, offered
 from allfocus.web.job_records import STROKE_MODES
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
+PathBelow = Annotated[str, Field(min_length=1, max_length=4000)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
 
 
@@ -19,6 +20,49 @@ class NewJob(_Body):
     """A job to make."""
 
     name: Annotated[str, Field(max_length=1000)] = ""
+
+
+class JobName(_Body):
+    """Another name for a job."""
+
+    name: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class QueueOrder(_Body):
+    """The jobs that wait, in the order in which they shall be fused."""
+
+    jobs: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=10_000)]
+
+
+class QueueState(_Body):
+    """Whether the queue rests."""
+
+    paused: bool
+
+
+class NewIntake(_Body):
+    """A tree of pictures that comes in."""
+
+    name: Annotated[str, Field(max_length=1000)] = ""
+    path: Annotated[str, Field(min_length=1, max_length=4000)] | None = None
+    """A local folder, which is read where it lies; None for files that will be sent."""
+
+
+class CutStack(_Body):
+    """A stack of a tree that shall become a job."""
+
+    name: Annotated[str, Field(max_length=1000)] = ""
+    frames: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=4000)]], Field(min_length=1, max_length=20_000)
+    ]
+
+
+class LocalFiles(_Body):
+    """Files and folders of the server's machine to open."""
+
+    paths: Annotated[list[PathBelow], Field(min_length=1, max_length=20_000)]
+    frames: Annotated[str, Field(min_length=1, max_length=4000)] | None = None
+    """Where the frames of projects may be."""
 
 
 class SampleName(_Body):

@@ -26,9 +26,7 @@ class DiskRoom:
         """Bytes of all jobs together, with what is on its way in."""
         with self._store.lock:
             jobs = list(self._store.jobs.values())
-            own = sum(frame.bytes for job in jobs for frame in job.frames if frame.path is None)
-            runs = sum(run.bytes for job in jobs for run in job.runs())
-            return own + runs + self._coming + self._cache.used
+            return sum(job.bytes_on_disk for job in jobs) + self._coming + self._cache.used
 
     def free(self) -> int:
         """Bytes for which there is room now, layers that can be made again counted as room."""

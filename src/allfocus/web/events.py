@@ -23,6 +23,9 @@ LONGEST_BACKLOG = 1000
 PAUSE_AFTER_STATE = 0.05
 """Seconds."""
 
+LIBRARY = "library"
+"""Under this name, which is no job's, news about all jobs are told."""
+
 HEARTBEAT = 15.0
 """Seconds between signs of life when there is no news, so that nothing in between takes the line for dead."""
 

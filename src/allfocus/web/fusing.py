@@ -12,6 +12,7 @@ from allfocus.errors import OutputError
 from allfocus.fusion.methods import require_method
 from allfocus.stack.options import FuseOptions
 from allfocus.stack.plan import cut_slabs
+from allfocus.web.events import LIBRARY
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.job_records import (
     ACTIVE,
@@ -51,7 +52,17 @@ class Fusions:
     def __init__(self, studio: "Studio") -> None:
         self._studio = studio
         settings = studio.settings
-        self._queue = FusionQueue(self._carry_out, workers=settings.workers, waiting=settings.jobs_waiting)
+        self._queue = FusionQueue(
+            self._carry_out,
+            workers=settings.workers,
+            waiting=settings.jobs_waiting,
+            moved=studio.publish_library,
+        )
+
+    @property
+    def queue(self) -> FusionQueue:
+        """The line of work."""
+        return self._queue
 
     @property
     def waiting(self) -> int:
@@ -325,6 +336,7 @@ class Fusions:
                 shown = {**message["progress"], **({"method": work.method} if work.alternative else {})}
                 self._studio.progress[job.id] = shown
                 self._studio.bus.publish(job.id, "progress", shown)
+                self._studio.bus.publish(LIBRARY, "progress", {"id": job.id, **shown})
             elif "notice" in message and len(job.notices) < MOST_NOTICES:
                 with self._studio.store.lock:
                     job.notices.append(message["notice"])

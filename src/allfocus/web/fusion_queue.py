@@ -1,8 +1,9 @@
 """The queue of long work: a bounded line of stacks in front of a few threads, each of which minds one process."""
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from allfocus.web.processes import WorkerProcess
@@ -21,24 +22,34 @@ class Work:
     cancelled: bool = False
     slabs: tuple[int, int] | None = None
     """Frames and overlap of the slabs to make of the open result."""
+    began: float | None = None
+    """When it left the line, by ``time.monotonic``; None while it waits."""
 
 
 class FusionQueue:
-    """Runs work in the order in which it came, a few at a time.
+    """Runs work in the order in which it came, unless told another, a few at a time.
 
     Args:
         carry_out: Does one piece of work and does not raise.
         workers: How many at a time.
         waiting: How many may wait besides those that run.
+        moved: Called after a piece of work has ended and runs no more.
     """
 
-    def __init__(self, carry_out: Callable[[Work], None], *, workers: int, waiting: int) -> None:
-        self._carry_out = carry_out
+    def __init__(
+        self,
+        carry_out: Callable[[Work], None],
+        *,
+        workers: int,
+        waiting: int,
+        moved: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._carry_out, self._moved = carry_out, moved
         self._workers, self._most_waiting = workers, waiting
         self._line: deque[Work] = deque()
         self._running: list[Work] = []
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = self._paused = False
         self._threads = [threading.Thread(target=self._work, name=f"fusion-{n}", daemon=True) for n in range(workers)]
         for thread in self._threads:
             thread.start()
@@ -49,6 +60,31 @@ class FusionQueue:
         with self._changed:
             return len(self._line)
 
+    @property
+    def paused(self) -> bool:
+        """True while nothing new begins."""
+        return self._paused
+
+    def pause(self, paused: bool) -> None:
+        """Let nothing new begin until told otherwise; what runs goes on to its end."""
+        with self._changed:
+            self._paused = paused
+            self._changed.notify_all()
+
+    def order(self, job_ids: Sequence[str]) -> None:
+        """Put the work of these jobs first, in this order; what else waits follows as it was.
+
+        Jobs that do not wait any more are passed over: whoever orders has seen the line as it was a moment ago.
+        """
+        places = {job_id: place for place, job_id in reversed(list(enumerate(job_ids)))}
+        with self._changed:
+            self._line = deque(sorted(self._line, key=lambda work: places.get(work.job_id, len(places))))
+
+    def snapshot(self) -> tuple[list[Work], list[Work]]:
+        """What runs, and what waits in its order."""
+        with self._changed:
+            return list(self._running), list(self._line)
+
     def submit(self, work: Work) -> None:
         """Put work in the line.
 
@@ -56,7 +92,7 @@ class FusionQueue:
             Refusal: the line is full.
         """
         with self._changed:
-            idle = self._workers - len(self._running)
+            idle = 0 if self._paused else self._workers - len(self._running)
             if len(self._line) - idle >= self._most_waiting:
                 raise Refusal(429, f"{len(self._line)} stacks wait already; try again later", retry_after=20)
             self._line.append(work)
@@ -92,11 +128,12 @@ class FusionQueue:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._line and not self._closing:
+                while (self._paused or not self._line) and not self._closing:
                     self._changed.wait()
                 if self._closing:
                     return
                 work = self._line.popleft()
+                work.began = time.monotonic()
                 self._running.append(work)
             try:
                 self._carry_out(work)
@@ -104,3 +141,4 @@ class FusionQueue:
                 work.process.close()
                 with self._changed:
                     self._running.remove(work)
+                self._moved()

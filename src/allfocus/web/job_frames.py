@@ -4,25 +4,27 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from allfocus.errors import AllfocusError
 from allfocus.images.reading import list_files
 from allfocus.scenes.catalogue import SCENES
-from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name
+from allfocus.web.job_records import ABSENT, ACTIVE, Frame, Job, clean_name
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of
-from allfocus.web.studio import Studio
 from allfocus.web.wording import status_of
+
+if TYPE_CHECKING:
+    from allfocus.web.studio import Studio
 
 SAMPLE_BYTES = 64 * 2**20
 """More than a sample takes."""
 
 
-def require_frames(studio: Studio, job_id: str, count: int = 1) -> Job:
+def require_frames(studio: "Studio", job_id: str, count: int = 1) -> Job:
     """The job, if it can take so many more frames now."""
     job = studio.job(job_id)
     if job.state in ACTIVE:
@@ -32,7 +34,7 @@ def require_frames(studio: Studio, job_id: str, count: int = 1) -> Job:
     return job
 
 
-def inspect(studio: Studio, path: Path, name: str, split_into: Path, *, most: int) -> list[dict[str, Any]]:
+def inspect(studio: "Studio", path: Path, name: str, split_into: Path, *, most: int) -> list[dict[str, Any]]:
     """What the pictures in a file are; see ``tasks.inspect_file``.
 
     Args:
@@ -61,7 +63,7 @@ def inspect(studio: Studio, path: Path, name: str, split_into: Path, *, most: in
 
 
 @contextlib.contextmanager
-def splitting_folder(studio: Studio) -> Iterator[Path]:
+def splitting_folder(studio: "Studio") -> Iterator[Path]:
     """A folder for the pictures of one file, which is gone afterwards with what was left in it."""
     folder = studio.store.temporary / secrets.token_hex(8)
     folder.mkdir()
@@ -71,7 +73,7 @@ def splitting_folder(studio: Studio) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, Any]:
+def add_upload(studio: "Studio", job_id: str, part: Path, name: str) -> dict[str, Any]:
     """The first frame that came with a file, which is now in the job; a file with several pictures gives several.
 
     Args:
@@ -96,8 +98,12 @@ def add_upload(studio: Studio, job_id: str, part: Path, name: str) -> dict[str, 
     return {**shown_frames[frames[0].id], "pages": len(frames)}
 
 
-def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
-    """The job with the pictures of a local folder, which stay where they are."""
+def require_folder(studio: "Studio", text: str) -> tuple[Path, list[Path]]:
+    """A local folder that a client named, and the folders that nothing of it may lead out of.
+
+    Raises:
+        Refusal: there is none, or it lies elsewhere.
+    """
     if not studio.settings.allow_folders:
         raise Refusal(403, "local folders are switched off; start the server with --allow-folders DIR")
     allowed = [folder.resolve() for folder in studio.settings.allow_folders]
@@ -113,27 +119,58 @@ def add_folder(studio: Studio, job_id: str, text: str) -> dict[str, Any]:
         raise Refusal(403, "the folder is not below one that the server was started with (--allow-folders)")
     if not folder.is_dir():
         raise Refusal(404, "there is no such folder; check the name")
-    studio.job(job_id)
+    return folder, allowed
+
+
+def add_folder(studio: "Studio", job_id: str, text: str) -> dict[str, Any]:
+    """The job with the pictures of a local folder, which stay where they are."""
+    folder, allowed = require_folder(studio, text)
+    job = studio.job(job_id)
     # Resolved, so that a link inside the folder does not lead out of it.
-    files = [file for file in (Path(os.path.realpath(path)) for path in list_files(folder)) if is_allowed(file)]
+    files = [Path(os.path.realpath(path)) for path in list_files(folder)]
+    add_files(studio, job_id, [file for file in files if any(place in file.parents for place in allowed)], linked=True)
+    return studio.show(job)
+
+
+def add_files(
+    studio: "Studio", job_id: str, files: Sequence[Path], *, linked: bool, skip_bad: bool = False
+) -> dict[str, str]:
+    """Add local files as frames of a job; those that were left out come back with the reason.
+
+    Args:
+        studio: Where the job is.
+        job_id: The job.
+        files: Of one or several pictures each, in order.
+        linked: They stay where they are; otherwise they are moved into the job.
+        skip_bad: Leave out what cannot be read, as long as two files can; otherwise that is a refusal.
+    """
     require_frames(studio, job_id, len(files))
     frames: list[Frame] = []
     places: list[Path] = []
+    refused: dict[str, Refusal] = {}
     # The pages of all files wait until the last one was looked at: if that is none, nothing of them may be left.
     with splitting_folder(studio) as pages:
         for file in files:
             name = clean_name(file.name, "frame")
-            found = inspect(studio, file, name, pages, most=studio.settings.frames - len(frames))
+            try:
+                found = inspect(studio, file, name, pages, most=studio.settings.frames - len(frames))
+            except Refusal as refusal:
+                if not skip_bad:
+                    raise
+                refused[name] = refusal
+                continue
             for page, item in enumerate(found, start=1):
                 own = Path(item.pop("file"))
                 frame = _describe(name, page, len(found), own, item)
-                frame.path = str(own) if own == file else None
+                frame.path = str(own) if linked and own == file else None
                 frames.append(frame)
                 places.append(own)
+        if refused and len(frames) < 2:
+            raise next(iter(refused.values()))
         with studio.store.lock:
             job = require_frames(studio, job_id, len(frames))
             _add(studio, job, frames, places)
-            return studio.show(job)
+    return {name: refusal.text for name, refusal in refused.items()}
 
 
 def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, Any]) -> Frame:
@@ -151,7 +188,7 @@ def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, An
     return Frame(secrets.token_hex(6), shown, bytes=size, file=origin, page=page, pages=pages, **values)
 
 
-def _add(studio: Studio, job: Job, frames: list[Frame], files: list[Path]) -> None:
+def _add(studio: "Studio", job: Job, frames: list[Frame], files: list[Path]) -> None:
     """Move the files of new frames into the job, and note them there; if that fails, neither happens."""
     before = list(job.frames)
     targets = [studio.store.frame_path(job, frame) for frame in frames]
@@ -171,7 +208,7 @@ def _add(studio: Studio, job: Job, frames: list[Frame], files: list[Path]) -> No
         raise
 
 
-def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[str, Any]:
+def arrange(studio: "Studio", job_id: str, order: list[tuple[str, bool]]) -> dict[str, Any]:
     """The job with its frames in a new order, each included or not."""
     with studio.store.lock:
         job = require_frames(studio, job_id, 0)
@@ -185,7 +222,7 @@ def arrange(studio: Studio, job_id: str, order: list[tuple[str, bool]]) -> dict[
         return studio.show(job)
 
 
-def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
+def remove_frame(studio: "Studio", job_id: str, frame_id: str) -> dict[str, Any]:
     """The job without a frame, whose file is deleted if it is the job's own."""
     with studio.store.lock:
         job = require_frames(studio, job_id, 0)
@@ -202,7 +239,7 @@ def remove_frame(studio: Studio, job_id: str, frame_id: str) -> dict[str, Any]:
         return studio.show(job)
 
 
-def add_sample(studio: Studio, scene: str) -> dict[str, Any]:
+def add_sample(studio: "Studio", scene: str) -> dict[str, Any]:
     """A new job with a rendered stack in it, to try things with."""
     if scene not in SCENES:
         raise Refusal(400, f"there is no such scene; there are {', '.join(SCENES)}")
@@ -218,12 +255,14 @@ def add_sample(studio: Studio, scene: str) -> dict[str, Any]:
     return studio.show(studio.job(job_id))
 
 
-def thumbnail(studio: Studio, job_id: str, frame_id: str) -> Path:
+def thumbnail(studio: "Studio", job_id: str, frame_id: str) -> Path:
     """The file with a small picture of a frame."""
     job = studio.job(job_id)
     frame = job.frame(frame_id)
     if frame is None:
         raise Refusal(404, "the job has no such frame")
+    if frame.absent:
+        raise Refusal(404, f"{frame.name} {ABSENT}")
     target = studio.store.folder(job_id) / "thumbnails" / f"{frame.id}.jpg"
     if not target.exists():
         path = studio.store.frame_path(job, frame)

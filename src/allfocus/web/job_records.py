@@ -22,6 +22,8 @@ NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "don
 ACTIVE = (QUEUED, RUNNING)
 STATES = (NEW, *ACTIVE, DONE, FAILED, CANCELLED)
 
+ABSENT = "is not on this machine; say where the frames of this project are"
+
 
 @dataclass
 class Frame:
@@ -43,6 +45,10 @@ class Frame:
     page: int = 1
     pages: int = 1
     """Which of the pictures of that file it is, from 1, and how many there are."""
+    digest: str | None = None
+    """SHA-256 of its file; known once it was part of a project file."""
+    absent: bool = False
+    """True while nobody has said where the file of a project's frame lies on this machine."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -205,11 +211,17 @@ class Job:
         """The frame with this id, or None."""
         return next((frame for frame in self.frames if frame.id == frame_id), None)
 
+    @property
+    def bytes_on_disk(self) -> int:
+        """What its own frames and its results take; layers, which can be made again, are not counted."""
+        own = sum(frame.bytes for frame in self.frames if frame.path is None and not frame.absent)
+        return own + sum(run.bytes for run in self.runs())
+
     def layers(self) -> list[str]:
         """Names of all layers that can be looked at."""
         if self.run is None:
             return []
-        present = [name for name in self.run.frames if self.frame(name) is not None]
+        present = [frame.id for frame in map(self.frame, self.run.frames) if frame is not None and not frame.absent]
         beside = [f"method-{item.method}" for item in self.alternatives if item.state == DONE] + self._result_layers()
         found = ["result", *(f"frame-{name}" for name in present), *self.run.maps, *beside]
         return found + [f"difference-{name}" for name in (*present, *beside)]
@@ -295,7 +307,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
 
 def show_frames(job: Job) -> list[dict[str, Any]]:
     """The frames as clients see them, each with what is wrong about it."""
-    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included")
+    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included", "absent")
     problems = find_problems(job.frames)
     return [{**{key: getattr(f, key) for key in shown}, "problem": problems.get(f.id)} for f in job.frames]
 
@@ -315,7 +327,8 @@ def find_problems(frames: list[Frame]) -> dict[str, str]:
         return {}
     usual = Counter(frame.shape for frame in included).most_common(1)[0][0]
     model = next(frame for frame in included if frame.shape == usual)
-    return {frame.id: _difference(frame, model) for frame in frames if frame.shape != usual}
+    problems = {frame.id: _difference(frame, model) for frame in frames if frame.shape != usual}
+    return problems | {frame.id: ABSENT for frame in frames if frame.absent}
 
 
 def _difference(frame: Frame, model: Frame) -> str:

@@ -19,7 +19,7 @@ from allfocus.web.studio import Studio
 from allfocus.web.uploads import receive_file
 
 _FILE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_FILE_BODY = {"requestBody": {"required": True, "content": _FILE}}
+FILE_BODY = {"requestBody": {"required": True, "content": _FILE}}
 
 
 def make_job_routes(studio: Studio) -> APIRouter:
@@ -84,7 +84,7 @@ def make_job_routes(studio: Studio) -> APIRouter:
         """Cancel and delete a job with all its files."""
         studio.delete(job_id)
 
-    @router.post("/jobs/{job_id}/frames", status_code=201, openapi_extra=_FILE_BODY)
+    @router.post("/jobs/{job_id}/frames", status_code=201, openapi_extra=FILE_BODY)
     async def upload(
         job_id: str, request: Request, name: Annotated[str, Query(max_length=1000)] = "frame"
     ) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import re
 import socket
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -23,6 +24,9 @@ LONGEST_SILENCE = 30.0
 """Seconds without a byte after which a body that is not an upload is given up."""
 LONGEST_JSON = 2 * 2**20
 """Bytes of a body that is not an upload."""
+
+UPLOADS = re.compile(r"/api/jobs/[^/]+/(frames|found-frames)|/api/intakes/[^/]+/files|/api/projects")
+"""Addresses whose bodies are files, as long as the server's settings let them be."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -169,7 +173,7 @@ def _root_query(scope: Scope) -> dict[str, list[str]]:
 
 def _is_upload(scope: Scope) -> bool:
     path: str = scope["path"]
-    return scope["method"] == "POST" and path.startswith("/api/jobs/") and path.endswith("/frames")
+    return scope["method"] == "POST" and UPLOADS.fullmatch(path) is not None
 
 
 def _limited(receive: Receive) -> Receive:

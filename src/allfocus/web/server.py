@@ -17,8 +17,14 @@ from starlette.exceptions import HTTPException
 from allfocus.errors import AllfocusError, InputError
 from allfocus.version import __version__
 from allfocus.web.answers import describe_answers
+from allfocus.web.door import Door, remove_door, write_door
 from allfocus.web.job_routes import make_job_routes
+from allfocus.web.library_routes import make_library_routes
+from allfocus.web.open_routes import make_open_routes
 from allfocus.web.page_routes import add_page_routes
+from allfocus.web.preference_routes import make_preference_routes
+from allfocus.web.preferences import Preferences
+from allfocus.web.project_routes import make_project_routes
 from allfocus.web.refusals import Refusal
 from allfocus.web.result_routes import make_result_routes
 from allfocus.web.security import Gatekeeper
@@ -65,6 +71,10 @@ def create_app(settings: ServerSettings) -> FastAPI:
     )
     app.state.studio = studio
     app.include_router(make_job_routes(studio))
+    app.include_router(make_library_routes(studio))
+    app.include_router(make_project_routes(studio))
+    app.include_router(make_open_routes(studio))
+    app.include_router(make_preference_routes(Preferences(settings.work)))
     app.include_router(make_viewer_routes(Viewer(studio)))
     app.include_router(make_result_routes(studio))
     add_page_routes(app, settings.reports)
@@ -148,6 +158,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None] | None = Non
         timeout_graceful_shutdown=2,
         lifespan="on",
     )
+    write_door(settings.work, Door(_own_address(settings, listener), app.state.studio.key, settings.token))
     limit_logs()  # after the configuration has set the loggers up
     if ready is not None:
         threading.Thread(target=ready, args=(address_of(settings, listener),), daemon=True).start()
@@ -166,7 +177,17 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None] | None = Non
             app.state.studio.bus.end_all()
             super().handle_exit(sig, frame)
 
-    Server(config).run(sockets=[listener])
+    try:
+        Server(config).run(sockets=[listener])
+    finally:
+        remove_door(settings.work)
+
+
+def _own_address(settings: ServerSettings, listener: socket.socket) -> str:
+    """The address under which programs of this machine reach the server."""
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+    host = everywhere.get(settings.host, settings.host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

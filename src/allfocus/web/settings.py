@@ -44,7 +44,7 @@ class ServerSettings:
     """Folder with reports of ``allfocus evaluate`` to show; None shows none."""
     workers: int = 1
     """Stacks that are fused at the same time."""
-    jobs_waiting: int = 8
+    jobs_waiting: int = 200
     """Starts that may wait for a worker; one more is told to come back later."""
     jobs: int = 200
     """Jobs that are kept at a time."""
@@ -58,8 +58,8 @@ class ServerSettings:
     """Of everything in the work folder."""
     cache_bytes: int = 10 * GIBIBYTE
     """Of the pictures that are prepared for the viewer, which can be made again; part of ``disk_bytes``."""
-    lifetime_hours: float = 7 * 24
-    """After so long without a change a job is deleted."""
+    lifetime_hours: float | None = None
+    """After so long without a change a job is deleted; None deletes none."""
     device: str = "auto"
     """Where a network runs: "auto", "cpu" or "cuda"."""
     memory_bytes: int | None = field(default_factory=lambda: default_memory())
@@ -69,7 +69,7 @@ class ServerSettings:
         for name in ("workers", "jobs", "frames", "upload_bytes", "pixels", "disk_bytes", "cache_bytes"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if self.jobs_waiting < 0 or not self.lifetime_hours > 0:
+        if self.jobs_waiting < 0 or not (self.lifetime_hours is None or self.lifetime_hours > 0):
             raise InputError("the number of waiting jobs is 0 or more, and their lifetime more than 0 hours")
         if not 0 <= self.port <= 65535:
             raise InputError(f"port {self.port} does not exist; ports are 0 to 65535")

@@ -198,7 +198,7 @@ class JobStore:
             forget_open_result(job)
             if job.state == DONE and job.run is None:
                 job.state, job.error = FAILED, "its result is no longer on the disk; start it again"
-        present = [f for f in job.frames if f.path is not None or (folder / "frames" / f.id).is_file()]
+        present = [f for f in job.frames if f.path is not None or f.absent or (folder / "frames" / f.id).is_file()]
         job.frames = present
         remove_unnamed(folder, job)
         if job_to_json(job) != before:

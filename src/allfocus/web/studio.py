@@ -7,10 +7,13 @@ from typing import Any
 
 from allfocus.errors import AllfocusError
 from allfocus.web.disk_room import DiskRoom
-from allfocus.web.events import EventBus
+from allfocus.web.door import make_key
+from allfocus.web.events import LIBRARY, EventBus
 from allfocus.web.fusing import Fusions
+from allfocus.web.intakes import Intakes
 from allfocus.web.job_records import ACTIVE, Job, clean_name, show_job
 from allfocus.web.layer_cache import LayerCache
+from allfocus.web.library import show_library
 from allfocus.web.processes import ProcessPool
 from allfocus.web.refusals import Refusal
 from allfocus.web.settings import ServerSettings
@@ -29,6 +32,8 @@ class Studio:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self.key = make_key()
+        """What programs of the same user show to have files of the machine opened; see :mod:`.door`."""
         self.bus = EventBus()
         self.store = JobStore(settings.work, self._publish)
         self.cache = LayerCache(settings.cache_bytes, settings.work)
@@ -36,6 +41,7 @@ class Studio:
         self.progress: dict[str, dict[str, Any]] = {}
         self.room = DiskRoom(settings, self.store, self.cache)
         self.fusions = Fusions(self)
+        self.intakes = Intakes(self)
         self._stopping = threading.Event()
         self._cleaner = threading.Thread(target=self._clean, name="cleaner", daemon=True)
         self._cleaner.start()
@@ -47,6 +53,7 @@ class Studio:
         self._stopping.set()
         self.fusions.close()
         self.pictures.close()
+        self.intakes.close()
         self.store.stop_active("the server was stopped while it ran; start it again")
         self.store.close()
 
@@ -88,10 +95,16 @@ class Studio:
             self.cache.forget(self.store.folder(job_id))
             self.progress.pop(job_id, None)
         self.bus.end(job_id)
+        self.publish_library()
 
     def _publish(self, job: Job) -> None:
         """Tell those who listen that a job was changed."""
         self.bus.publish(job.id, "state", lambda: self.show(job))
+        self.publish_library()
+
+    def publish_library(self) -> None:
+        """Tell those who look at the library that something in it was changed."""
+        self.bus.publish(LIBRARY, "state", lambda: show_library(self))
 
     def told(self, error: AllfocusError, *, called: str | None = None) -> str:
         """The sentence of an error for clients; see :func:`allfocus.web.wording.tell_error`."""
@@ -104,7 +117,9 @@ class Studio:
             self.remove_old(time.time())
 
     def remove_old(self, now: float) -> list[str]:
-        """Delete the jobs that were not changed for longer than their lifetime; their ids come back."""
+        """Delete the jobs that were not changed for longer than their lifetime, if one was set; their ids come back."""
+        if self.settings.lifetime_hours is None:
+            return []
         limit = now - 3600 * self.settings.lifetime_hours
         with self.store.lock:
             jobs = list(self.store.jobs.values())

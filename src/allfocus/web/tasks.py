@@ -5,6 +5,7 @@ Each task takes plain values (they arrive as JSON), and returns plain values. ``
 
 import contextlib
 import json
+import os
 import secrets
 import shutil
 import time
@@ -41,6 +42,8 @@ from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes, write_layer
+from allfocus.web.project_checks import open_project_file
+from allfocus.web.project_files import find_frames, pack_project
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -396,6 +399,57 @@ def render_sample(scene: str, folder: str, *, tell: Tell) -> list[str]:
     return files
 
 
+def cut_into_stacks(folder: str, *, by: str, gap: float, size: int | None, tell: Tell) -> dict[str, Any]:
+    """The stacks in a tree of pictures by the rules of ``batch``, and by which of them.
+
+    Args:
+        folder: The top of the tree.
+        by: As ``find_stacks`` takes it, or "auto" for what the pictures suggest.
+        gap: Seconds between two shots from which on a new stack begins.
+        size: Frames in each stack.
+        tell: Not used.
+    """
+    from allfocus.batch.stacks import find_stacks
+
+    root = Path(folder).absolute()
+    chosen = suggest_grouping(root) if by == "auto" else by
+    found = []
+    for stack in find_stacks(root, by=chosen, gap=gap, size=size):
+        paths = [path.relative_to(root).as_posix() for path in stack.frames]
+        shown = [path.encode("utf-8", "replace").decode() for path in paths]
+        odd = "" if shown == paths else "a name of its files is not Unicode; rename them"
+        problem = (stack.problem or odd).replace(f"{root}{os.sep}", "")
+        bytes_of = [path.stat().st_size if path.is_file() else 0 for path in stack.frames]
+        found.append(
+            {
+                "name": stack.name.encode("utf-8", "replace").decode(),
+                "frames": shown,
+                "bytes": sum(bytes_of),
+                "problem": problem.encode("utf-8", "replace").decode(),
+            }
+        )
+    return {"by": chosen, "stacks": found}
+
+
+def suggest_grouping(root: Path) -> str:
+    """By what a tree of pictures is best cut into stacks: by time or number where folders hold several, else by folder.
+
+    Times know best. Numbers are asked only where pictures tell no time, and believed only if no picture is left alone:
+    a shot that was deleted is a gap too.
+    """
+    from allfocus.batch.stacks import Stack, find_stacks
+
+    def is_whole(stacks: list[Stack]) -> bool:
+        return all(len(stack.frames) > 1 and not stack.problem for stack in stacks)
+
+    folders = find_stacks(root, by="folder")
+    by_time = find_stacks(root, by="time")
+    if not any(stack.problem for stack in by_time):
+        return "time" if len(by_time) > len(folders) and is_whole(by_time) else "folder"
+    by_number = find_stacks(root, by="number")
+    return "number" if len(by_number) > len(folders) and is_whole(by_number) else "folder"
+
+
 TASKS: dict[str, Callable[..., Any]] = {
     task.__name__: task
     for task in (
@@ -409,6 +463,10 @@ TASKS: dict[str, Callable[..., Any]] = {
         fuse_slabs,
         write_download,
         render_sample,
+        cut_into_stacks,
+        pack_project,
+        open_project_file,
+        find_frames,
     )
 }
 """Every task by its name."""

@@ -24,8 +24,13 @@ _FORMS = ("multipart/", "application/x-www-form-urlencoded", "application/json",
 
 
 @contextlib.asynccontextmanager
-async def receive_file(request: Request, studio: Studio) -> AsyncIterator[Path]:
+async def receive_file(request: Request, studio: Studio, *, limit: int | None = None) -> AsyncIterator[Path]:
     """The file that a request's body holds, in the folder for temporary files, from which it is deleted in the end.
+
+    Args:
+        request: The request.
+        studio: Whose limits hold.
+        limit: Bytes that it may have; None for what a picture may.
 
     Raises:
         Refusal: the body is no plain file, too long, empty, or there is no room for it.
@@ -33,7 +38,7 @@ async def receive_file(request: Request, studio: Studio) -> AsyncIterator[Path]:
     kind = request.headers.get("content-type", "").strip().lower()
     if kind.startswith(_FORMS):
         raise Refusal(415, f"a {kind.partition(';')[0]} body is no picture; send the file itself as the body")
-    limit = studio.settings.upload_bytes
+    limit = limit or studio.settings.upload_bytes
     length = request.headers.get("content-length")
     if length is not None and (not length.isdecimal() or int(length) > limit):
         raise Refusal(413, f"the file is larger than the limit of {limit} bytes; use smaller files")

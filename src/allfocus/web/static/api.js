@@ -93,6 +93,23 @@ export const makeSlabs = (id, size, overlap) => request("POST", `${job(id)}/slab
 export const openResult = (id, name) => request("POST", `${result(id, name)}/open`);
 export const changeResult = (id, name, change) => request("PUT", result(id, name), change);
 export const removeResult = (id, name) => request("DELETE", result(id, name));
+export const library = () => request("GET", "/api/library");
+export const queue = () => request("GET", "/api/queue");
+export const orderQueue = (jobs) => request("PUT", "/api/queue", { jobs });
+export const pauseQueue = (paused) => request("PUT", "/api/queue/state", { paused });
+export const rename = (id, name) => request("PUT", `${job(id)}/name`, { name });
+const intake = (id) => `/api/intakes/${encodeURIComponent(id)}`;
+export const createIntake = (about) => request("POST", "/api/intakes", about);
+export const readIntake = (id) => request("GET", intake(id));
+export const deleteIntake = (id) => request("DELETE", intake(id));
+export const cutIntake = (id, how) => request("GET", `${intake(id)}/stacks?${new URLSearchParams(how)}`);
+export const takeStack = (id, name, frames) => request("POST", `${intake(id)}/jobs`, { name, frames });
+export const preferences = () => request("GET", "/api/preferences");
+export const rememberOptions = (options) => request("PUT", "/api/preferences/options", options);
+export const keepPreset = (name, options) => request("PUT", `/api/presets/${encodeURIComponent(name)}`, options);
+export const deletePreset = (name) => request("DELETE", `/api/presets/${encodeURIComponent(name)}`);
+export const findFrames = (id, path) => request("POST", `${job(id)}/find-frames`, { path });
+export const projectUrl = (id, frames) => `${job(id)}/project?frames=${frames}`;
 export const relief = (id, side) => request("GET", `${job(id)}/relief?side=${side}`);
 
 /** Sends the order of the frames and which of them take part. */
@@ -126,11 +143,16 @@ export async function readTile(url, signal) {
   return createImageBitmap(await answer.blob());
 }
 
+export const uploadFrame = (id, file, onProgress) => upload(`${job(id)}/frames?name=${encodeURIComponent(file.name)}`, file, onProgress);
+export const uploadToIntake = (id, path, file, onProgress) => upload(`${intake(id)}/files?path=${encodeURIComponent(path)}`, file, onProgress);
+export const uploadFound = (id, file) => upload(`${job(id)}/found-frames?name=${encodeURIComponent(file.name)}`, file, () => {});
+export const uploadProject = (file, onProgress) => upload(`/api/projects?name=${encodeURIComponent(file.name)}`, file, onProgress);
+
 /** Sends one file and reports the share that has left this machine. fetch cannot report that, so this is XHR. */
-export function uploadFrame(id, file, onProgress) {
+function upload(address, file, onProgress) {
   return new Promise((resolve, reject) => {
     const exchange = new XMLHttpRequest();
-    exchange.open("POST", `${job(id)}/frames?name=${encodeURIComponent(file.name)}`);
+    exchange.open("POST", address);
     exchange.setRequestHeader("Content-Type", "application/octet-stream");
     exchange.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     exchange.onerror = () => {
@@ -150,8 +172,11 @@ export function uploadFrame(id, file, onProgress) {
  * Listens to a job: { state, progress, notice } are called with what the server sends, `ended` when it sends no more.
  * Returns a function that stops.
  */
-export function listen(id, { ended, ...handlers }) {
-  const source = new EventSource(`${job(id)}/events`);
+export const listen = (id, handlers) => listenAt(`${job(id)}/events`, handlers);
+export const listenToLibrary = (handlers) => listenAt("/api/library/events", handlers);
+
+function listenAt(address, { ended, ...handlers }) {
+  const source = new EventSource(address);
   source.onerror = async () => {
     // The browser itself connects again after a broken line, and does not after a refusal.
     if (source.readyState === EventSource.CLOSED) ended();

@@ -80,6 +80,7 @@ function onPick(frame) {
 }
 
 function picture(frame) {
+  if (frame.absent) return icon("frames");
   const address = api.thumbnailUrl(state.job.id, frame.id);
   if (!pictures.has(address)) {
     const onerror = () => attempt(() => explain(frame, address));

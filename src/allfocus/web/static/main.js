@@ -7,9 +7,12 @@ import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import "./faults.js";
 import { isDraggingCard } from "./frames.js";
+import { openIntake, takeFolder, takeTree } from "./intake.js";
+import { leaveLibrary, openLibrary, rename } from "./library.js";
 import { attempt, clearErrors, say } from "./messages.js";
 import { drawOptions, loadOptions } from "./options.js";
 import "./progress.js";
+import { isProject, openProjects } from "./project.js";
 import "./relief.js";
 import { openReports } from "./reports.js";
 import "./results.js";
@@ -21,11 +24,14 @@ import { on, phase, setJob, state } from "./state.js";
 import "./theme.js";
 import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";
 
-// The address: #/ is a new stack, #/stack/ID one that the server keeps, #/benchmarks the reports -------------------
+// The address: #/ is a new stack, #/stack/ID one that the server keeps, #/library all of them, #/intake/ID a folder that
+// waits to be cut into stacks, #/benchmarks the reports ------------------------------------------------------------
 
 async function followAddress(first = false) {
   const [, place, id] = location.hash.split("/");
-  document.body.dataset.page = place === "benchmarks" ? "benchmarks" : "studio";
+  document.body.dataset.page = ["benchmarks", "library"].includes(place) ? place : "studio";
+  if (place === "library") await openLibrary();
+  else leaveLibrary();
   for (const link of document.querySelectorAll("[data-place]")) {
     if (link.dataset.place === document.body.dataset.page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -34,12 +40,14 @@ async function followAddress(first = false) {
     await openReports();
     return;
   }
+  if (place === "library") return;
   if (place === "stack" && state.job?.id === id) return;
   if (place !== "stack") {
     // Files may have been dropped before the page knew its address.
     if (first && (state.job || state.uploads.length)) return;
     state.uploads = [];
     setJob(null);
+    if (place === "intake") await openIntake(decodeURIComponent(id));
     return;
   }
   const job = await attempt(() => api.readJob(decodeURIComponent(id)));
@@ -52,6 +60,7 @@ function drawPlace() {
   const { job } = state;
   byId("studio-link").href = job ? addressOf(job) : "#/";
   byId("stack-name").textContent = job ? job.name || "Stack" : "";
+  byId("rename").hidden = !job;
   if (job && document.body.dataset.page === "studio" && location.hash !== addressOf(job)) history.replaceState(null, "", addressOf(job));
   const before = document.body.dataset.phase;
   document.body.dataset.phase = phase();
@@ -76,6 +85,7 @@ function wireFiles() {
   }
   byId("choose-files").addEventListener("change", (event) => take(event, (list) => ({ files: [...list], folder: null })));
   byId("choose-folder").addEventListener("change", (event) => take(event, filesOfFolder));
+  byId("choose-tree").addEventListener("change", (event) => take(event, filesOfFolder));
   byId("sample").addEventListener("click", () => openSample(byId("sample")));
   byId("server-folder").addEventListener("submit", addServerFolder);
   let depth = 0;
@@ -89,20 +99,30 @@ function wireFiles() {
     mark(false);
     if (!carriesFiles(event)) return;
     event.preventDefault(); // in every phase: the browser would leave the page and show the file
-    if (phase() === "running") {
+    if (phase() === "running" && document.body.dataset.page !== "library") {
       say("The frames cannot change while they are being fused. Wait for the result or cancel.", "bad");
       return;
     }
-    if (document.body.dataset.page !== "studio") location.hash = state.job ? addressOf(state.job) : "#/";
     const found = filesOfDrop(event.dataTransfer);
-    attempt(async () => addFiles(await found));
+    attempt(async () => bring(await found));
   });
 }
 
 function take(event, read) {
   const chosen = read(event.target.files);
   event.target.value = ""; // so that the same files can be chosen again
-  attempt(() => addFiles(chosen));
+  attempt(() => bring(chosen));
+}
+
+/** Projects are opened; a folder is cut into stacks, unless it is added to the stack at hand; files become frames. */
+async function bring({ files, folder }) {
+  const projects = files.filter(isProject);
+  if (projects.length) return openProjects(projects);
+  const inLibrary = document.body.dataset.page === "library";
+  if (folder && files.length && (inLibrary || !(state.job || state.uploads.length))) return takeTree({ files, folder });
+  if (inLibrary) setJob(null);
+  if (document.body.dataset.page !== "studio") location.hash = state.job ? addressOf(state.job) : "#/";
+  return addFiles({ files, folder });
 }
 
 async function openSample(button) {
@@ -114,11 +134,8 @@ async function addServerFolder(event) {
   event.preventDefault();
   const path = byId("server-path").value.trim();
   if (!path) return;
-  const name = path.replace(/[\\/]+$/, "").replace(/^.*[\\/]/, "");
-  await attempt(async () => {
-    const job = state.job ?? (await api.createJob(name));
-    setJob(await api.addFolder(job.id, path));
-  }, byId("server-add"));
+  if (state.job) await attempt(async () => setJob(await api.addFolder(state.job.id, path)), byId("server-add"));
+  else await takeFolder(path);
 }
 
 // Panels --------------------------------------------------------------------------------------------------------
@@ -128,6 +145,36 @@ function showPanel(name) {
   for (const button of document.querySelectorAll("[data-panel-button]")) {
     button.setAttribute("aria-pressed", String(button.dataset.panelButton === name));
   }
+}
+
+/** The name at the top becomes a field until Enter, Escape or a click elsewhere. */
+function wireRename() {
+  const [button, shown] = [byId("rename"), byId("stack-name")];
+  button.append(icon("pencil"));
+  button.addEventListener("click", () => {
+    const { id, name } = state.job;
+    const field = element("input", { type: "text", id: "rename-field", value: name, maxlength: "120", "aria-label": "New name of this stack" });
+    let isOver = false; // taking the field away ends its focus, which ends the editing once more
+    const end = async (keep) => {
+      if (isOver) return;
+      isOver = true;
+      const text = field.value.trim();
+      field.remove();
+      shown.hidden = false;
+      button.hidden = !state.job;
+      button.focus();
+      if (keep && text && text !== name) await rename(id, text);
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") end(true);
+      else if (event.key === "Escape") end(false);
+      event.stopPropagation();
+    });
+    field.addEventListener("blur", () => end(true));
+    shown.hidden = button.hidden = true;
+    shown.after(field);
+    field.select();
+  });
 }
 
 function showTool(name, focus = false) {
@@ -159,7 +206,7 @@ function wirePanels() {
     button.addEventListener("click", () => button.closest("dialog").close());
   }
   for (const dialog of document.querySelectorAll("dialog")) {
-    dialog.addEventListener("click", (event) => event.target === dialog && dialog.id !== "token" && dialog.close());
+    dialog.addEventListener("click", (event) => event.target === dialog && !["token", "intake"].includes(dialog.id) && dialog.close());
   }
 }
 
@@ -182,6 +229,7 @@ async function begin() {
   });
   wireFiles();
   wirePanels();
+  wireRename();
   showTool("retouch");
   showPanel("frames");
   on("job uploads", drawPlace);
@@ -195,11 +243,10 @@ async function begin() {
   byId("version").textContent = health?.version ? `allfocus ${health.version}` : "";
   byId("sample").hidden = !state.limits?.samples?.length;
   byId("server-folder").hidden = !state.limits?.local_folders;
-  if (state.limits?.lifetime_hours) {
-    byId("lifetime").textContent = `Everything stays on the machine that runs the studio, for ${readableHours(state.limits.lifetime_hours)}.`;
-  }
+  const lifetime = state.limits?.lifetime_hours;
+  byId("lifetime").textContent = `Everything stays on the machine that runs the studio${lifetime ? `, for ${readableHours(lifetime)}` : " until you delete it"}.`;
   drawOptions();
-  options.then(drawOptions); // the description of the interface is the largest answer, and nothing else waits for it
+  options.then(() => drawOptions()); // the description of the interface is the largest answer, and nothing else waits for it
   addEventListener("hashchange", () => attempt(() => followAddress()));
   await followAddress(true);
 }

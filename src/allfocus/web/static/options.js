@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { attempt, clearErrors } from "./messages.js";
+import { loadPreferences, presetField, remember } from "./presets.js";
 import { inTurn, isSending, listenFirst, on, phase, setJob, state } from "./state.js";
 
 // What there is to choose, with titles, hints and defaults, is the server's description of the body that starts a job.
@@ -30,9 +31,16 @@ export const chosenOptions = () =>
 
 /** Asks the server what there is to choose. */
 export async function loadOptions() {
-  const { components } = await api.description();
+  const [{ components }, last] = await Promise.all([api.description(), loadPreferences()]);
   described = components.schemas.StartOptions.properties;
-  for (const [name, schema] of Object.entries(described)) chosen[name] ??= schema.default;
+  for (const [name, schema] of Object.entries(described)) chosen[name] ??= last?.[name] ?? schema.default;
+}
+
+/** Takes the options of a preset, or those of the last time; null for the defaults. */
+function applyOptions(options, preset) {
+  for (const [name, schema] of Object.entries(described)) chosen[name] = options ? options[name] : schema.default;
+  drawOptions(preset);
+  byId("preset").focus();
 }
 
 function methodField() {
@@ -147,6 +155,7 @@ async function startNow() {
     before = state.job;
     return api.start(id, chosenOptions());
   });
+  remember(chosenOptions()).catch(() => null); // the fusion runs; that it is not remembered is no reason to stop
   if (state.job === before && before?.id === id) setJob(job); // otherwise the stream has told more already
 }
 
@@ -166,10 +175,13 @@ function drawStart() {
 }
 
 /** Draws the fields, with the options of the present job where it has some. */
-export function drawOptions() {
+export function drawOptions(preset = "") {
+  const presets = presetField(applyOptions, chosenOptions);
+  presets.choose(preset);
   const others = Object.entries(described).filter(([name]) => name !== "method");
   const rare = others.filter(([, schema]) => schema["x-rare"]);
   byId("options").replaceChildren(
+    presets.node,
     methodField(),
     ...others.filter(([, schema]) => !schema["x-rare"]).map(optionField),
     ...(rare.length ? [element("details.more", {}, element("summary", {}, "More options"), rare.map(optionField))] : []),

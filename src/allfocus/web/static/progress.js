@@ -48,7 +48,7 @@ function build() {
     element("p.progress-line", {}, element("strong", { id: "progress-share" }), element("span", { id: "progress-left" })),
     element("ol.steps", { id: "steps" }),
     cancel,
-    element("p.hint", {}, "You may close this window: the server goes on, and the stack is listed under Stacks."),
+    element("p.hint", {}, "You may close this window: the server goes on, and the stack is listed in the library."),
   ];
 }
 

@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { asSentence, byId, element, icon, readableSeconds } from "./elements.js";
 import { announce, say } from "./messages.js";
+import { projectLinks } from "./project.js";
 import { on, phase, state } from "./state.js";
 
 function formatLinks(job) {
@@ -101,7 +102,7 @@ function draw() {
   if (phase() !== "done") return;
   const { job } = state;
   byId("save").replaceChildren(
-    ...[element("div.downloads", {}, formatLinks(job)), mapLinks(job), commandField(job), facts(job)].filter(Boolean),
+    ...[element("div.downloads", {}, formatLinks(job)), mapLinks(job), projectLinks(job), commandField(job), facts(job)].filter(Boolean),
   );
 }
 

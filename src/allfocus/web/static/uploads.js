@@ -11,6 +11,11 @@ const MAY_HELP = [0, 408, 429, 500, 507]; // answers after which sending the sam
 const naturally = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 export const byName = (first, second) => naturally.compare(first.name, second.name);
 
+const places = new WeakMap(); // file -> where it lay below what was dropped
+
+/** Where a file lay in the folder that was dropped or chosen, the folder's own name first. */
+export const placeOf = (file) => places.get(file) ?? (file.webkitRelativePath || file.name);
+
 /** All files of a drop, the contents of dropped folders included: { files, folder }. */
 export async function filesOfDrop(transfer) {
   // The list of items dies when the event handler first waits, so every entry is taken out before that.
@@ -29,6 +34,7 @@ export async function filesOfDrop(transfer) {
 async function filesOfEntry(entry, insideFolder) {
   if (entry.isFile) {
     const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    places.set(file, entry.fullPath.replace(/^\//, ""));
     return insideFolder && !isFrameOfFolder(file) ? [] : [file];
   }
   const reader = entry.createReader();

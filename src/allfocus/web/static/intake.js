@@ -1,0 +1,263 @@
+// A dropped folder or tree: sent as it is, cut into stacks by the rules of `allfocus batch`, and shown before it starts.
+
+import * as api from "./api.js";
+import { asSentence, byId, element, icon, plural, readableBytes } from "./elements.js";
+import { announce, attempt, say } from "./messages.js";
+import { chosenOptions } from "./options.js";
+import { setJob } from "./state.js";
+import { placeOf } from "./uploads.js";
+
+const AT_ONCE = 2;
+const WAYS = [
+  ["folder", "Folder", "Each folder that holds pictures is a stack."],
+  ["time", "Time", "A pause between two shots begins a new stack."],
+  ["number", "Number", "A gap in the numbers of the names begins a new stack, or every so many frames."],
+  ["file", "File", "Each file is a stack: for files with several pictures."],
+];
+
+let intake = null; // { id, name } of the tree at hand
+let stacks = []; // { name, title, frames, bytes, problem, wanted }
+let way = "folder";
+let failed = []; // { path, problem } of files that could not be sent
+let isBusy = false;
+let drawing = 0;
+
+const dialog = byId("intake");
+
+/** Sends the files of a tree and shows how they would be cut; a tree of one stack is opened without a question. */
+export async function takeTree({ files, folder }) {
+  await attempt(async () => {
+    begin(folder);
+    intake = await api.createIntake({ name: folder ?? "" });
+    await sendAll(files);
+    await cutFirst();
+  });
+  if (dialog.open && !stacks.length && !isBusy) await discard();
+}
+
+/** The same for a folder of the server's machine, which is read where it lies. */
+export async function takeFolder(path) {
+  await attempt(async () => {
+    begin(path.replace(/[\\/]+$/, "").replace(/^.*[\\/]/, ""));
+    intake = await api.createIntake({ path });
+    await cutFirst();
+  });
+  if (dialog.open && !stacks.length && !isBusy) await discard();
+}
+
+/** Shows a tree that the server has already, such as one that `allfocus open` named. */
+export async function openIntake(id) {
+  await attempt(async () => {
+    begin("");
+    intake = await api.readIntake(id);
+    byId("intake-title").textContent = `Stacks in ${intake.name}`;
+    await cutFirst();
+  });
+  if (dialog.open && !stacks.length && !isBusy) await discard();
+}
+
+function begin(name) {
+  [intake, stacks, failed] = [null, [], []];
+  byId("intake-title").textContent = name ? `Stacks in ${name}` : "Stacks";
+  byId("intake-choice").hidden = true;
+  byId("intake-list").replaceChildren();
+  tellSending("Looking at the folder…");
+  if (!dialog.open) dialog.showModal();
+}
+
+function tellSending(text, share = null) {
+  byId("intake-sending").hidden = text === "";
+  byId("intake-note").textContent = text;
+  const bar = byId("intake-bar");
+  if (share === null) bar.removeAttribute("value");
+  else bar.value = share;
+}
+
+async function sendAll(files) {
+  const { id } = intake;
+  const whole = files.reduce((sum, { size }) => sum + size, 0) || 1;
+  const waiting = [...files];
+  let [sent, count] = [0, 0];
+  isBusy = true;
+  const sender = async () => {
+    for (let file = waiting.shift(); file && intake?.id === id; file = waiting.shift()) {
+      const path = placeOf(file).includes("/") ? placeOf(file) : `frames/${placeOf(file)}`;
+      let last = 0;
+      try {
+        await api.uploadToIntake(id, path, file, (share) => {
+          sent += (share - last) * file.size;
+          last = share;
+          tellSending(`Taking in ${plural(files.length, "picture")}, ${readableBytes(whole)}…`, sent / whole);
+        });
+      } catch (problem) {
+        if (problem.status === 0) throw problem;
+        failed.push({ path, problem: asSentence(problem.message) });
+      }
+      count += 1;
+      tellSending(`Taking in ${plural(files.length, "picture")}: ${count} done…`, sent / whole);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: AT_ONCE }, sender));
+  } finally {
+    isBusy = false;
+  }
+}
+
+async function cutFirst() {
+  tellSending("Looking for stacks…");
+  const { id } = intake ?? {};
+  const found = await api.cutIntake(id, { by: "auto" });
+  if (intake?.id !== id) return; // closed meanwhile
+  takeCut(found);
+  const [only] = stacks;
+  if (stacks.length === 1 && !only.problem && !failed.length) {
+    const job = await takeOne(only);
+    if (!job) return;
+    await end();
+    setJob(job);
+    location.hash = `#/stack/${job.id}`;
+    return;
+  }
+  tellSending("");
+  if (!stacks.length) {
+    say(`No pictures were found in ${intake.name || "the folder"}. Frames are TIFF, PNG, JPEG, WebP, HEIF or camera RAW files.`, "error");
+    await discard();
+    return;
+  }
+  byId("intake-choice").hidden = false;
+  draw();
+  byId("intake-list").querySelector("input")?.focus();
+  announce(`${plural(stacks.length, "stack")} found.`);
+}
+
+function takeCut({ by, stacks: found }) {
+  way = by;
+  const lasts = found.map(({ name }) => name.split("/").at(-1));
+  stacks = found.map((stack, place) => {
+    const isUnique = lasts.filter((last) => last === lasts[place]).length === 1;
+    const problem = stack.problem || (stack.frames.length < 2 && by !== "file" ? "has one picture; a stack needs at least two" : "");
+    return { ...stack, title: isUnique ? lasts[place] : stack.name.replaceAll("/", " - "), problem, wanted: !problem };
+  });
+}
+
+async function cutAgain() {
+  const turn = (drawing += 1);
+  const how = { by: way };
+  if (way === "time") how.gap = Number(byId("intake-gap").value) || 10;
+  const size = Number(byId("intake-size").value);
+  if (way === "number" && size >= 2) how.size = size;
+  const found = await attempt(() => api.cutIntake(intake.id, how));
+  if (!found || turn !== drawing) return;
+  takeCut(found);
+  draw();
+  announce(`${plural(stacks.length, "stack")} found.`);
+}
+
+function row(stack, place) {
+  const id = `intake-stack-${place}`;
+  const names = stack.frames.map((path) => path.split("/").at(-1));
+  return element(
+    `li.intake-row${stack.problem ? ".problem" : ""}`,
+    {},
+    element("input", {
+      type: "checkbox",
+      id,
+      checked: stack.wanted,
+      "aria-label": `Take ${stack.title}`,
+      onchange: (event) => {
+        stack.wanted = event.target.checked;
+        drawButtons();
+      },
+    }),
+    element(
+      "div.about",
+      {},
+      element("input", { type: "text", value: stack.title, maxlength: "120", "aria-label": `Name of stack ${place + 1}`, oninput: (event) => (stack.title = event.target.value) }),
+      element("small", { title: names.join(", ") }, `${plural(names.length, "frame")}, ${readableBytes(stack.bytes)}: ${names[0]}${names.length > 1 ? ` to ${names.at(-1)}` : ""}`),
+      stack.problem && element("small.bad", {}, asSentence(stack.problem)),
+    ),
+  );
+}
+
+function wayField([value, title]) {
+  const choose = () => {
+    way = value;
+    attempt(cutAgain);
+  };
+  return element("label", {}, element("input", { type: "radio", name: "intake-way", value, onchange: choose }), element("span", {}, title));
+}
+
+function draw() {
+  for (const field of document.getElementsByName("intake-way")) field.checked = field.value === way;
+  byId("intake-hint").textContent = WAYS.find(([value]) => value === way)[2];
+  byId("intake-gap-field").hidden = way !== "time";
+  byId("intake-size-field").hidden = way !== "number";
+  byId("intake-list").replaceChildren(...stacks.map(row));
+  byId("intake-failed").replaceChildren(...failed.map(({ path, problem }) => element("li", {}, `${path}: ${problem}`)));
+  drawButtons();
+}
+
+function drawButtons() {
+  const count = stacks.filter(({ wanted }) => wanted).length;
+  byId("intake-add").replaceChildren(icon("add"), `Add ${plural(count, "stack")}`);
+  byId("intake-fuse").replaceChildren(icon("check"), `Add and fuse ${plural(count, "stack")}`);
+  byId("intake-add").disabled = byId("intake-fuse").disabled = count === 0 || isBusy;
+}
+
+async function takeOne(stack) {
+  const answer = await api.takeStack(intake.id, stack.title || stack.name, stack.frames);
+  const bad = Object.keys(answer.left_out);
+  if (bad.length) say(`${stack.title}: ${plural(bad.length, "file")} could not be read and ${bad.length === 1 ? "was" : "were"} left out (${bad.slice(0, 3).join(", ")}).`, "bad");
+  return answer.job;
+}
+
+/** Makes the stacks that are ticked; with `start` they go into the queue. */
+async function take(start) {
+  const wanted = stacks.filter((stack) => stack.wanted);
+  const made = [];
+  isBusy = true;
+  drawButtons();
+  try {
+    for (const [place, stack] of wanted.entries()) {
+      tellSending(`Adding ${stack.title} (${place + 1} of ${wanted.length})…`, place / wanted.length);
+      const job = await attempt(() => takeOne(stack));
+      if (!job) continue;
+      made.push(job);
+      if (start) await attempt(() => api.start(job.id, chosenOptions()));
+    }
+  } finally {
+    isBusy = false;
+    tellSending("");
+  }
+  if (made.length < wanted.length) {
+    stacks = stacks.filter((stack) => !stack.wanted || !made.some(({ name }) => name === stack.title));
+    if (!made.length) {
+      drawButtons();
+      return;
+    }
+  }
+  await end();
+  location.hash = made.length === 1 && !start ? `#/stack/${made[0].id}` : "#/library";
+}
+
+async function end() {
+  const { id } = intake ?? {};
+  intake = null;
+  if (dialog.open) dialog.close();
+  if (id) await api.deleteIntake(id).catch(() => null);
+}
+
+/** Lets go of what was sent. */
+async function discard() {
+  await end();
+  stacks = [];
+  if (location.hash.startsWith("#/intake/")) location.hash = "#/";
+}
+
+byId("intake-ways").append(...WAYS.map(wayField));
+byId("intake-add").addEventListener("click", () => take(false));
+byId("intake-fuse").addEventListener("click", () => take(true));
+for (const id of ["intake-gap", "intake-size"]) byId(id).addEventListener("change", () => attempt(cutAgain));
+dialog.addEventListener("close", () => intake && discard());
+addEventListener("beforeunload", (event) => isBusy && event.preventDefault());
