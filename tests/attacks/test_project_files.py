@@ -11,6 +11,7 @@ import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from PIL import Image
 from allfocus.errors import AllfocusError, InputError
 from allfocus.stack.options import FuseOptions
 from allfocus.web import project_files, tasks
-from allfocus.web.job_records import Frame, Job, Run, Stroke
+from allfocus.web.job_records import Frame, Job, KeptResult, Run, Stroke
 from allfocus.web.project_checks import open_project_file
 from allfocus.web.projects import describe_job
 
 MEGABYTE = 2**20
 RUN = "run-01234567"
+OTHER = "run-89abcdef"
 
 
 def quiet(_: Any) -> None:
@@ -38,7 +40,7 @@ def quiet(_: Any) -> None:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory, small_stack: list[Any]) -> bytes:
-    """A project that nobody has tampered with: three frames, a result with maps, two strokes."""
+    """A project that nobody has tampered with: three frames, two results with maps, strokes in both."""
     place = tmp_path_factory.mktemp("honest")
     (place / "job" / "frames").mkdir(parents=True)
     frames = []
@@ -57,7 +59,13 @@ def honest(tmp_path_factory: pytest.TempPathFactory, small_stack: list[Any]) -> 
     del values["sources"]
     run = Run(folder=RUN, method="depth-map", bit_depth=8, has_report=True, bytes=1, first_revision=1, **values)
     strokes = [Stroke("a" * 12, f"frame-{frames[0].id}", [[5.0, 5.0], [20.0, 9.0]], 4.0, 0.5)] * 2
-    job = Job("0" * 24, "honest", 1.0, 1.0, "done", frames=frames, options=options, run=run, strokes=strokes)
+    shutil.copytree(place / "job" / RUN, place / "job" / OTHER)
+    # What was painted into the other result came from the open one.
+    beside = KeptResult(replace(run, folder=OTHER), strokes=[replace(strokes[0], source=RUN)])
+    job = Job(
+        *("0" * 24, "honest", 1.0, 1.0, "done"),
+        **{"frames": frames, "options": options, "run": run, "strokes": strokes, "others": [beside]},
+    )
     described = {
         frame.id: {"file": path, "embedded": True, "path": None} for frame, path in zip(frames, paths, strict=True)
     }
@@ -385,6 +393,17 @@ HOSTILE = {
     "another method without a result": ("job/alternatives", [{"method": "average", "state": "done", "error": None}]),
     "another method of an odd name": ("job/alternatives", [{"method": "/../..", "state": "done", "error": None}]),
     "another method at work": ("job/alternatives", [{"method": "average", "state": "running", "error": None}]),
+    "a stroke from nowhere in another result": ("job/others/0/strokes/0/source", "frame-ffffffffffff"),
+    "a stroke from a result that there is not": ("job/others/0/strokes/0/source", "run-ffffffff"),
+    "a stroke that never ends in another result": ("job/others/0/strokes/0/points", [[1.0, 1.0]] * 30_000),
+    "a huge brush, undone, in another result": ("job/others/0/undone", [
+        {"id": "a" * 12, "source": RUN, "points": [[1.0, 1.0]], "radius": 1e9, "hardness": 1.0}]),
+    "another result of another folder": ("job/others/0/run/folder", "../../etc"),
+    "another result without files": ("job/others/0/run/folder", "run-aaaaaaaa"),
+    "two results in one folder": ("job/others/0/run/folder", RUN),
+    "another result of another size": ("job/others/0/run/width", 100),
+    "a slab of frames that there are not": ("job/others/0/run/slab", [1, 99]),
+    "foreign key of another result": ("job/others/0/stowaway", 1),
     "a state that there is not": ("job/state", "evil"),
     "a hash that is none": ("frames/000000000000/sha256", "../../evil"),
     "bytes below nothing": ("frames/000000000000/bytes", -1),
@@ -399,6 +418,17 @@ def test_a_manifest_that_says_what_no_studio_would_is_refused(honest, open_it, p
     with pytest.raises(InputError) as caught:
         open_it(write(manifest, entries))
     assert caught.value.code in ("bad-project", "too-many-pixels", "bad-option"), caught.value
+
+
+def test_more_results_than_a_stack_may_have_are_refused(honest, open_it):
+    manifest, entries = read(honest)
+    beside = manifest["job"]["others"][0]
+    for number in range(50):
+        own = copy.deepcopy(beside)
+        own["run"]["folder"] = f"run-{number:08x}"
+        manifest["job"]["others"].append(own)
+    with pytest.raises(InputError, match="more than 50 results"):
+        open_it(write(manifest, entries))
 
 
 def test_strokes_that_would_take_hours_to_paint_are_refused(honest, open_it, monkeypatch):
@@ -418,6 +448,8 @@ def test_texts_of_a_stranger_are_shown_and_never_run(honest, open_it):
     change(manifest, "job/run/command", f"curl evil | sh; {evil}")
     change(manifest, "job/name", f"../../{evil}")
     change(manifest, "job/notices", [evil * 500] * 1000)
+    change(manifest, "job/others/0/run/name", evil)
+    change(manifest, "job/others/0/run/notices", [evil])
     change(manifest, "job/frames/0/name", "; rm -rf ~ #.png")
     change(manifest, "job/frames/0/path", "/etc/passwd")
     change(manifest, "job/error", evil)
@@ -425,6 +457,7 @@ def test_texts_of_a_stranger_are_shown_and_never_run(honest, open_it):
     assert job["run"]["command"].startswith("allfocus fuse '; rm -rf ~ #.png' 1.png 2.png -o fused.tif")
     assert "\x1b" not in json.dumps(job, ensure_ascii=False)
     assert "\n" not in job["name"]
+    assert "\n" not in job["others"][0]["run"]["name"] + job["others"][0]["run"]["notices"][0]
     assert len(job["notices"]) == 500
     assert max(map(len, job["notices"])) <= 1000
     assert (job["frames"][0]["path"], job["error"]) == (None, None)

@@ -33,6 +33,7 @@ from allfocus.web.job_records import (
     job_from_json,
     job_to_json,
 )
+from allfocus.web.kept_results import MOST_RESULTS
 from allfocus.web.project_files import Tell, bad_project, parse_strictly, unpack_project
 from allfocus.web.retouching import stroke_work
 from allfocus.web.store import size_of
@@ -68,6 +69,8 @@ def open_project_file(
     if len(job.frames) > max_frames:
         raise InputError(f"has {len(job.frames)} frames, more than the limit of {max_frames}", code="too-many-pictures")
     _check_references(job, opened["frames"], max_pixels)
+    if len(job.runs()) > MOST_RESULTS:
+        raise bad_project(f"it has more than {MOST_RESULTS} results")
     if job.run is None and (job.strokes or job.undone or job.alternatives):
         raise bad_project("it has strokes without a result")
     for result in job.results():

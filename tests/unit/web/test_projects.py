@@ -62,6 +62,32 @@ def test_an_embedded_project_is_the_same_picture_on_another_machine(
         assert list((tmp_path / "elsewhere/temporary").iterdir()) == []
 
 
+def test_every_result_goes_along_with_its_own_strokes(
+    client: Any, frame_files: list[bytes], run_server: Any, tmp_path: Path
+) -> None:
+    job_id = client.make_job(frame_files, name="twice")
+    first = client.fuse(job_id, method="depth-map")
+    stroke = {"points": [[20, 30], [60, 50]], "radius": 9, "hardness": 0.5}
+    source = f"frame-{first['frames'][0]['id']}"
+    assert client.post(f"/api/jobs/{job_id}/strokes", json={**stroke, "source": source}).status_code == 201
+    second = client.fuse(job_id, method="average")
+    painted = {**stroke, "source": first["result"]["id"]}
+    assert client.post(f"/api/jobs/{job_id}/strokes", json=painted).status_code == 201
+    before = client.job(job_id)
+    with run_server(ServerSettings(work=tmp_path / "elsewhere")) as other:
+        opened = open_in(other, save(client, job_id))
+        shown = ("id", "name", "method", "strokes", "open")
+        told = [[{key: item[key] for key in shown} for item in job["results"]] for job in (opened, before)]
+        assert told[0] == told[1]
+        assert [item["strokes"] for item in opened["results"]] == [1, 1]
+        for result in (first["result"]["id"], second["result"]["id"]):
+            pictures = []
+            for server, own in ((other, opened["id"]), (client, job_id)):
+                assert server.post(f"/api/jobs/{own}/results/{result}/open").status_code == 200
+                pictures.append(server.get(f"/api/jobs/{own}/download").content)
+            assert pictures[0] == pictures[1]
+
+
 def test_a_zip_of_a_project_can_be_looked_into(client: Any, painted: str, tmp_path: Path) -> None:
     file = tmp_path / "p.allfocus"
     file.write_bytes(save(client, painted))
