@@ -56,7 +56,7 @@ def band_strengths(picture: Plane) -> list[Plane]:
 
 def aligned_frames(reader: StackReader, fusion: StackFusion) -> Iterator[Plane]:
     """The grey frames that were fused, on the grid and in the crop of the result, one at a time."""
-    kept = [index for index, name in enumerate(reader.names) if name in fusion.frames]
+    kept = [index for index, name in enumerate(reader.names) if name not in fusion.left_out]
     for pixels, _ in PlacedFrames(reader, kept, fusion.alignment, RunNotes(), area=common_window(fusion.alignment)):
         yield grey_levels(pixels)
 

@@ -156,6 +156,7 @@ def test_the_pictures_are_those_the_script_makes_and_are_shown():
 NOT_RUN = {
     r"^demo$": "tests/end_to_end/test_demo_command.py runs it",
     r"^serve\b": "it runs until it is stopped; the studio's own tests do that",
+    r"^(open|export-project|desktop-entry)\b": "they need a studio or a desktop; tests/end_to_end/test_open_command.py",
     r" --watch\b": "it waits for a camera; tests/end_to_end/test_batch.py does",
     r" --scheduler ": "it needs a cluster",
     r"^batch \S+ -o \S+\.ome\.(zarr|tif)$": "planes larger than the memory: tests/unit/batch/test_planes.py",

@@ -255,6 +255,34 @@ def test_presets_are_applied_and_the_last_options_remembered(watched, studio, fr
     expect(page.get_by_label("Preset", exact=True).locator("option")).to_have_count(4)
 
 
+def test_the_page_draws_a_field_of_every_kind_that_the_description_has(watched, studio, frame_paths):
+    """No option of today is a number; one that becomes part of the description must need no code of the page."""
+    page = watched.page
+    own = studio.make_job(frame_paths[:2], "numbers")
+
+    def with_a_number(route):
+        description = route.fetch().json()
+        properties = description["components"]["schemas"]["StartOptions"]["properties"]
+        properties["strength"] = {"type": "integer", "default": 0, "title": "Strength", "description": "Any number."}
+        route.fulfill(json=description)
+
+    page.route("**/openapi.json", with_a_number)
+    page.route("**/start", lambda route: route.fulfill(status=409, json={"error": "Not now."}))
+    watched.allow("409")
+    page.goto(f"{studio.address}/#/stack/{own}")
+    page.get_by_text("More options").click()
+    field = page.get_by_label("Strength")
+    field.fill("1.5")
+    field.blur()
+    expect(field).to_have_value("0")
+    field.fill("-7")
+    field.blur()
+    with page.expect_request("**/start") as asked:
+        page.locator("#start").click()
+    assert asked.value.post_data_json["strength"] == -7
+    expect(page.locator("#pairs").get_by_text("Neither")).to_have_count(0)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_library_fits_every_window(watched, studio, shoot, scheme):
     page = watched.page

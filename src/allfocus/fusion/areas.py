@@ -83,7 +83,7 @@ def fuse_area(
     area: Area,
     *,
     curve: Curve | None = None,
-    device: str = "auto",
+    device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> Maps:
     """Returns an area (rows and columns at full scale) of the fused picture, equal to that part of the whole.
@@ -93,7 +93,7 @@ def fuse_area(
         source: The stack; only what the area needs is read.
         area: Rows and columns, each with a start and a stop.
         curve: The transfer curve of the values; pixels are then mixed in linear light.
-        device: ``cpu``, ``cuda`` or ``auto``.
+        device: From :func:`allfocus.fusion.inference.choose_device`.
         progress: Called with the steps done and the steps in all.
     """
     decisions = LevelDecisions(plan.order, [plan.tile])

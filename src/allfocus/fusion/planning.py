@@ -94,7 +94,7 @@ def plan_fusion(
     hard: bool = False,
     unveil: bool = True,
     weights: str | None = None,
-    device: str = "auto",
+    device: str = "cpu",
 ) -> Plan:
     """Returns how a stack will be fused; looks at every frame once, at a reduced scale."""
     size = source.shape[0], source.shape[1]

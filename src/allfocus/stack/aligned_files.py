@@ -13,6 +13,7 @@ from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
 from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.files.protection import InputFiles
+from allfocus.images.encoders import ENCODERS
 from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import PLAIN_SUFFIXES
@@ -138,7 +139,8 @@ def _output_paths(reader: StackReader, folder: Path) -> list[Path]:
     paths = []
     several = len({source.path for source in reader.frames}) < reader.count
     for source in reader.frames:
-        ending = source.path.suffix if source.path.suffix.lower() in PLAIN_SUFFIXES else ".png"
+        own = source.path.suffix
+        ending = own if own.lower() in PLAIN_SUFFIXES and own.lower() in ENCODERS else ".png"
         page = f"_{source.page + 1:03d}" if several else ""
         paths.append(folder / f"{source.path.stem}{page}{ending}")
     return paths

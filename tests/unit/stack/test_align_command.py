@@ -2,6 +2,7 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 
@@ -58,6 +59,15 @@ def test_a_registered_stack_is_copied_and_said_to_be(tmp_path, capsys):
     assert "registered already" in capsys.readouterr().out
     for number, frame in enumerate(frames):
         assert np.array_equal(read_image(tmp_path / "out" / f"{number}.png").pixels, frame)
+
+
+def test_frames_of_a_format_that_is_only_read_come_out_as_png(tmp_path):
+    frames = render_scene("slope", frames=2, size=(120, 160), shake=3.0).frames
+    for number, frame in enumerate(frames):
+        cv2.imwrite(str(tmp_path / f"{number}.bmp"), np.rint(frame[..., ::-1] * 255).astype(np.uint8))
+    assert run(["align", str(tmp_path / "0.bmp"), str(tmp_path / "1.bmp"), "-o", str(tmp_path / "out")]) == 0
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["0.png", "1.png", "transforms.json"]
 
 
 def test_a_frame_that_does_not_belong_stops_the_run_unless_it_may_be_left_out(folder, tmp_path, capsys):

@@ -95,7 +95,7 @@ function choiceField(name, schema) {
   const meanings = schema["x-choices"];
   const values = boolean
     ? [{ value: null, title: "Automatic" }, { value: true, title: "On" }, { value: false, title: "Off" }]
-    : [{ value: null, title: "Neither" }, ...choicesOf(schema).map((value) => ({ value, title: asTitle(String(value)), hint: meanings[value] }))];
+    : [...((schema.default ?? null) === null ? [{ value: null, title: "Neither" }] : []), ...choicesOf(schema).map((value) => ({ value, title: asTitle(String(value)), hint: meanings[value] }))];
   const hint = element("p.hint", { id: `${name}-hint` });
   const describe = () => {
     const { title, hint: own } = values.find(({ value }) => value === (chosen[name] ?? null));
@@ -131,10 +131,26 @@ function choiceField(name, schema) {
   );
 }
 
+/** A whole number; what is none becomes the default. */
+function numberField(name, schema) {
+  const take = ({ target }) => {
+    chosen[name] = Number.isSafeInteger(target.valueAsNumber) ? target.valueAsNumber : schema.default;
+    target.value = chosen[name];
+  };
+  return element(
+    "div.field",
+    { "data-option": name, hidden: !methodTakes(name) },
+    element("label", { for: `option-${name}` }, schema.title),
+    element("input", { type: "number", step: 1, id: `option-${name}`, value: chosen[name], "aria-describedby": `${name}-hint`, onchange: take }),
+    element("p.hint", { id: `${name}-hint` }, schema.description),
+  );
+}
+
 const asTitle = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function optionField([name, schema]) {
   const kinds = kindsOf(schema);
+  if (kinds.length === 1 && kinds[0] === "integer") return numberField(name, schema);
   return kinds.length === 1 && kinds[0] === "boolean" ? switchField(name, schema) : choiceField(name, schema);
 }
 
