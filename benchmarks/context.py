@@ -4,10 +4,11 @@ Run: python benchmarks/context.py PHOTOS
 PHOTOS is a folder with SOURCES.csv beside the photos; those whose licence class the recipe of `ips` does not allow are
 taken, so that no shipped weights were trained with them. Prints PSNR, results rounded to 8 bits, and processor seconds
 of pairs made of single photos and of mosaics of them (a random region is sharp in one frame and blurred in the other)
-and of rendered stacks, by the three settings that decide what is seen:
+and of rendered stacks, by the settings that decide what is seen:
 
 - `allfocus.fusion.windows.LARGEST_WHOLE_SIDE`, the longest side at which a picture is seen whole;
-- `allfocus.fusion.areas.CONTEXT_PIXELS`, up to which a finer level is decided with context and not by its detail alone;
+- `allfocus.fusion.areas.CONTEXT_PIXELS`, up to which a picture is decided with context at every level, and
+  `REFINED_PIXELS`, from which levels of larger ones are decided by their detail alone;
 - `allfocus.fusion.decisions.LONELY_CANDIDATE`, how far a lone pixel may be behind before its frame is out.
 """
 
@@ -30,10 +31,11 @@ from allfocus.scenes.rendering import render_scene
 Picture = NDArray[np.float32]
 Stack = tuple[Sequence[Picture], Picture]
 SETTINGS = {
-    "384, 0.4 MP": (384, 400_000, -decisions.EXCLUSION),
-    "1280, 0.4 MP": (1280, 400_000, -decisions.EXCLUSION),
-    "1280, 1.2 MP": (1280, 1_200_000, -decisions.EXCLUSION),
-    "the same, lone pixels out": (1280, 1_200_000, decisions.LONELY_CANDIDATE),
+    "384, 0.4 MP": (384, 400_000, 400_000, -decisions.EXCLUSION),
+    "1280, 0.4 MP": (1280, 400_000, 400_000, -decisions.EXCLUSION),
+    "1280, 1.2 MP": (1280, 1_200_000, 400_000, -decisions.EXCLUSION),
+    "the same, lone pixels out": (1280, 1_200_000, 400_000, decisions.LONELY_CANDIDATE),
+    "the same, 1.2 MP at every level": (1280, 1_200_000, 1_200_000, decisions.LONELY_CANDIDATE),
 }
 SCENES = (
     ("desk", (480, 640), 6, 5),
@@ -93,8 +95,9 @@ def make_pair(truth: Picture, least: float, most: float, generator: np.random.Ge
 def print_row(label: str, stacks: Sequence[Stack]) -> None:
     """Prints mean PSNR and processor seconds with each of the settings."""
     cells = []
-    for side, pixels, candidate in SETTINGS.values():
-        windows.LARGEST_WHOLE_SIDE, areas.CONTEXT_PIXELS, decisions.LONELY_CANDIDATE = side, pixels, candidate
+    for side, pixels, refined, candidate in SETTINGS.values():
+        windows.LARGEST_WHOLE_SIDE, decisions.LONELY_CANDIDATE = side, candidate
+        areas.CONTEXT_PIXELS, areas.REFINED_PIXELS = pixels, refined
         scores, began = [], time.process_time()
         for frames, truth in stacks:
             fused = fuse_ips(frames, device="cpu").image

@@ -47,8 +47,11 @@ from allfocus.fusion.windows import (
 )
 
 CONTEXT_PIXELS = 1_200_000
-"""Levels of more pixels are refined by their detail alone, at two fifths of the cost: their context has been seen at
-the levels above, but edges are found less exactly (benchmarks/context.py)."""
+"""Pictures whose finest level has no more pixels are decided with context at every level, which finds edges most
+exactly (benchmarks/context.py)."""
+REFINED_PIXELS = 400_000
+"""In larger ones, levels of more pixels are refined by their detail alone, at two fifths of the cost: their context has
+been seen at the levels above."""
 WORKING_PIXELS = 900_000
 """Pixels times frames that a window may hold, about 270 MB; where more frames compete, windows are smaller."""
 REFINER_PIXELS = 1_200_000
@@ -152,7 +155,8 @@ def _targets(plan: Plan, area: Area) -> list[Area]:
 
 def _refined(plan: Plan, level: int) -> bool:
     """Returns whether a level below the plan is refined by its detail alone."""
-    return int(np.prod(level_size(plan.decided_size, level))) > CONTEXT_PIXELS
+    finest, own = (int(np.prod(level_size(plan.decided_size, number))) for number in (0, level))
+    return finest > CONTEXT_PIXELS and own > REFINED_PIXELS
 
 
 def _region(plan: Plan, level: int, core: Area) -> Area:

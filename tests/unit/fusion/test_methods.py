@@ -419,7 +419,8 @@ def test_a_network_of_ones_own_is_what_runs_at_every_level(monkeypatch, desk, ow
     """The file is the graph of levels with context, and holds that of the coarsest and the refiner."""
     monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
     if part == "refine":
-        monkeypatch.setattr(areas, "CONTEXT_PIXELS", 10_000)
+        for limit in ("CONTEXT_PIXELS", "REFINED_PIXELS"):
+            monkeypatch.setattr(areas, limit, 10_000)
     model = onnx.load(own_network)
     held = next((entry for entry in model.metadata_props if entry.key == KEYS[part]), None)
     graph = model if held is None else onnx.load_from_string(base64.b64decode(held.value))
