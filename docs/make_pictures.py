@@ -30,7 +30,6 @@ from allfocus.fusion.depth import colour_depth, smooth_depth
 from allfocus.fusion.inference import SIZE_MULTIPLE, Above, LevelOutput, run_level
 from allfocus.fusion.methods import FusionResult
 from allfocus.fusion.planning import value_range
-from allfocus.fusion.windows import LARGEST_WHOLE_SIDE
 from allfocus.images.spool import reduce_frame
 from allfocus.pages.pictures import difference_map, heat_picture
 from allfocus.scenes.catalogue import SCENES
@@ -139,12 +138,10 @@ def truth_of_fused_stack() -> Pixels:
 def levels_of_stack() -> list[LevelOutput]:
     """What the network says of the stack at every level, the coarsest first, each given what the one before said.
 
-    All frames and the whole picture at once, without windows, and cropped so that every level has whole pixels.
+    All frames and the whole picture at once, without windows, and cropped so that every level has whole pixels. A
+    picture of this size is seen whole at once; here it is decided at three levels, as one of four times its sides is.
     """
-    frames = aligned_stack().frames
-    count = 1
-    while max(frames[0].shape) / 2 ** (count - 1) > LARGEST_WHOLE_SIDE:
-        count += 1
+    frames, count = aligned_stack().frames, 3
     step = SIZE_MULTIPLE * 2 ** (count - 1)
     height, width = (side // step * step for side in frames[0].shape[:2])
     low, span = value_range(frames)
