@@ -1,14 +1,18 @@
 """What people who stack type without looking it up: quiet, verbose, threads, reference, hooks, names, wrong places."""
 
+import gc
 import json
 import shutil
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
 import allfocus
+from allfocus.errors import InputError
 from allfocus.fusion.inference import processor_count
+from allfocus.images.listing import list_files
 from allfocus.machine import limited_cores, usable_cores
 
 FAST = ("--method", "average")
@@ -138,6 +142,16 @@ def test_a_batch_names_its_results_and_runs_a_command_after_each(run_command, st
     written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*-3_*")}
     assert written == {f"{name}-3_average{end}" for name in ("day/one", "two") for end in (".png", "_report.html")}
     assert sorted(path.name for path in (tmp_path / "log").iterdir()) == ["one-3_average", "two-3_average"]
+
+
+def test_looking_for_pictures_in_folders_leaves_none_open(stack_folder, tmp_path):
+    shutil.copytree(stack_folder, tmp_path / "shoot" / "beetle")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with pytest.raises(InputError, match="no pictures in this folder"):
+            list_files([tmp_path / "shoot"])
+        gc.collect()
+    assert [str(warning.message) for warning in heard] == []
 
 
 def test_a_folder_of_folders_says_where_the_pictures_are(run_command, stack_folder, tmp_path):

@@ -177,7 +177,8 @@ def remove_hidden(paths: Iterable[Path]) -> None:
 def recover_folder(folder: Path) -> None:
     """Bring a folder in order in which a run was killed while its files got their names; does nothing in any other."""
     try:
-        names = [entry.name for entry in os.scandir(folder) if NAME.fullmatch(entry.name)]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if NAME.fullmatch(entry.name)]
     except OSError:
         return  # no folder, or not ours to look at: what is to be written there will say so
     for name in names:

@@ -86,7 +86,8 @@ def natural_order(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
 def _pictures_of_folder(folder: Path) -> list[Path]:
     try:
         # Everything that is no folder: a broken link or a pipe is an error when it is read, and not left out unsaid.
-        names = [entry.name for entry in os.scandir(folder) if not _is_folder(entry) and not entry.name.startswith(".")]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if not _is_folder(entry) and not entry.name.startswith(".")]
     except OSError as error:
         raise InputError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from error
     pictures = [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
@@ -99,10 +100,15 @@ def _pictures_of_folder(folder: Path) -> list[Path]:
     return sorted(pictures, key=lambda path: natural_order(path.name))
 
 
+MOST_LOOKED_INTO = 100
+"""Folders inside one that holds no pictures, for a hint."""
+
+
 def _hint_of_folder(folder: Path) -> list[str]:
     """What to do with a folder that holds only folders with pictures in them."""
-    places = sorted((entry.name for entry in os.scandir(folder) if _is_folder(entry)), key=natural_order)
-    shown = [name for name in places if not name.startswith(".") and _has_pictures(folder / name)]
+    with os.scandir(folder) as entries:
+        places = sorted((entry.name for entry in entries if _is_folder(entry)), key=natural_order)
+    shown = [name for name in places[:MOST_LOOKED_INTO] if not name.startswith(".") and _has_pictures(folder / name)]
     if not shown:
         return []
     listed = f"{', '.join(shown[:3])}{' ...' if len(shown) > 3 else ''}"
@@ -111,7 +117,8 @@ def _hint_of_folder(folder: Path) -> list[str]:
 
 def _has_pictures(folder: Path) -> bool:
     try:
-        return any(Path(entry.name).suffix.lower() in SUFFIXES for entry in os.scandir(folder))
+        with os.scandir(folder) as entries:
+            return any(Path(entry.name).suffix.lower() in SUFFIXES for entry in entries)
     except OSError:
         return False
 

@@ -234,11 +234,12 @@ def size_of(path: Path) -> int:
     try:
         if path.is_file():
             return path.stat().st_size
-        for entry in os.scandir(path):
-            if entry.is_dir(follow_symlinks=False):
-                total += size_of(Path(entry.path))
-            else:
-                total += entry.stat(follow_symlinks=False).st_size
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    total += size_of(Path(entry.path))
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
     except OSError:
         pass  # deleted meanwhile
     return total
