@@ -48,6 +48,13 @@ class StudioClient(httpx.Client):
             time.sleep(0.02)
         return job
 
+    def wait_until_nothing_is_left(self) -> None:
+        """What was made to be downloaded is removed once it was sent, a moment after the last byte was received."""
+        end = time.monotonic() + PATIENCE
+        while left := list((self.work / "temporary").iterdir()):
+            assert time.monotonic() < end, f"{left} stayed"
+            time.sleep(0.02)
+
 
 @contextlib.contextmanager
 def _run_server(settings: ServerSettings) -> Iterator[StudioClient]:

@@ -219,7 +219,7 @@ def test_downloads_have_the_depth_and_kind_asked_for(client: Any, shaken_job: st
         assert answer.headers["content-disposition"].startswith("attachment")
     assert client.get(f"/api/jobs/{shaken_job}/download", params={"format": "jpeg", "bits": 16}).status_code == 400
     assert client.get(f"/api/jobs/{shaken_job}/download", params={"format": "gif"}).status_code == 400
-    assert not list((client.work / "temporary").iterdir())
+    client.wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize(
