@@ -160,3 +160,9 @@ def test_a_folder_of_folders_says_where_the_pictures_are(run_command, stack_fold
     assert done.returncode == 2
     assert "beetle" in done.stderr
     assert "batch" in done.stderr
+
+
+def test_a_name_that_results_cannot_have_is_refused_in_a_dry_run_too(run_command, stack_folder, tmp_path):
+    done = run_command("batch", stack_folder, "-o", tmp_path / "out", "--dry-run", "--name", "{nme}")
+    assert done.returncode == 2
+    assert "there is no {nme}" in done.stderr

@@ -184,22 +184,24 @@ def batch(
         option = "--channel" if channel is not None else "--fill-missing"
         raise click.UsageError(f"{option} is for planes: give an output that ends in .zarr or .tif")
     with ending_at_once():
+        from allfocus.batch.result_names import check_template
         from allfocus.batch.running import fuse_stacks
         from allfocus.batch.stacks import find_stacks
 
     where: dict[str, Any] = {"by": by, "gap": gap, "size": size, "manifest": manifest}
+    maps, chosen_options = take_kinds(values), FuseOptions(**values)
+    check_template(name_template)
     if dry_run:
         left_out: dict[Path, str] = {}
         stacks = find_stacks(
             folder,
             **where,
             skip=output,
-            pairs=values["pairs"],
+            pairs=chosen_options.pairs,
             on_left_out=lambda path, why: left_out.update({path: why}),
         )
         _print_stacks(stacks, left_out, folder, as_json=as_json)
         return
-    maps, chosen_options = take_kinds(values), FuseOptions(**values)
     hooks = AfterStacks(after, folder, output)
     with live_table(quiet=as_json) as show:
 
