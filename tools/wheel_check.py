@@ -76,7 +76,7 @@ def reproduce(target: Path) -> None:
         other = copy_tree(Path(place, "a-much-longer-name", "b"))
         for path in other.rglob("*"):
             os.utime(path, (1e9, 1e9))
-            path.chmod(0o700 if path.is_dir() else 0o600)
+            path.chmod(0o700 if path.stat().st_mode & 0o100 else 0o600)
         second = build(other, Path(place, "second"), TZ="Pacific/Auckland", LC_ALL="C", PYTHONHASHSEED="7")
         if [path.name for path in first] != [path.name for path in second]:
             sys.exit(f"the builds have other names: {first}, {second}")

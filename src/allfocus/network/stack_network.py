@@ -46,8 +46,7 @@ LARGEST_OPACITY = 0.85
 """A veil more opaque than this hides too much for taking it off to tell anything but noise."""
 FAINTEST_OPACITY = 0.1
 """A veil fainter than this is left where it is, and one twice as opaque is taken off wholly: pixels without a veil stay
-exactly as they are. Chosen on eight rendered scenes, where 0.02 lost
-against leaving veils alone and 0.2 gained a little less; no benchmark prints it yet."""
+exactly as they are. The best of five on rendered scenes; 0.02 is worse than leaving veils (benchmarks/veil.py)."""
 
 
 @dataclass(frozen=True)
