@@ -102,9 +102,9 @@ class MambaBlock(nn.Module):
         x, gate = self.enter(self.norm(sequence)).chunk(2, dim=-1)
         x = functional.silu(self.convolution(x))
         # The two linear maps to the step size as one: a product of four columns alone is slow on a GPU.
-        low_rank, b_and_c = self.select.weight.split([self.rank, 2 * self.state])
+        low_rank, b_and_c = torch.split(self.select.weight, [self.rank, 2 * self.state])
         selected = functional.linear(x, torch.cat([self.step.weight @ low_rank, b_and_c.to(x.dtype)]))
-        step, b, c = selected.split([x.shape[-1], self.state, self.state], dim=-1)
+        step, b, c = torch.split(selected, [x.shape[-1], self.state, self.state], dim=-1)
         step = functional.softplus(step.float() + self.step.bias).to(x.dtype)
         y = selective_scan(x, step, -torch.exp(self.log_decay), b.contiguous(), c.contiguous(), self.skip)
         output = sequence + self.leave(y.to(gate.dtype) * functional.silu(gate))

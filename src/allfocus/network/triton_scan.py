@@ -26,13 +26,13 @@ SHORTEST_PIECE = 64
 def scan_triton(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """Returns the selective scan of tensors on an NVIDIA GPU; the state size must be a power of two.
 
-    y has the type of x. Inputs of bfloat16 are scanned in float32 too, but without the care that float32 inputs get where
-    a step is tiny: there the rounding of the inputs is far larger.
+    y has the type of x. Inputs of bfloat16 are scanned in float32 too, but without the care that float32 inputs get
+    where a step is tiny: there the rounding of the inputs is far larger.
     """
     if A.shape[1] & (A.shape[1] - 1):
         raise ValueError(f"the Triton scan needs a state size that is a power of two, found {A.shape[1]}")
     keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, Δ, A, B, C, D))
-    y, _ = _scan(x, Δ, A.float(), B, C, D.float(), keep)
+    y: Tensor = _scan(x, Δ, A.float(), B, C, D.float(), keep)[0]
     return y
 
 
@@ -66,9 +66,7 @@ def _scan_backward(
     dy: Tensor, x: Tensor, step: Tensor, decay: Tensor, enter: Tensor, leave: Tensor, skip: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Returns the gradients of the inputs of :func:`_scan`."""
-    dy, x, step, decay, enter, leave, skip = (
-        each.contiguous() for each in (dy, x, step, decay, enter, leave, skip)
-    )
+    dy, x, step, decay, enter, leave, skip = (each.contiguous() for each in (dy, x, step, decay, enter, leave, skip))
     batch, length, channels = x.shape
     state, groups = decay.shape[1], triton.cdiv(length, GROUP)
     pieces, piece_length, blocks = _cut(x)

@@ -41,7 +41,7 @@ def _row(pointer, k, last, stride, column, valid):
 
 @triton.jit
 def _advance(w, x, step, b, a2, SERIES: tl.constexpr):
-    decay, change = _factors(step, a2, SERIES)
+    _, change = _factors(step, a2, SERIES)
     return w + change * (w + b[None, :] * x[:, None])
 
 
@@ -57,7 +57,7 @@ def forward_kernel(
     STATE: tl.constexpr, BLOCK: tl.constexpr, LAST: tl.constexpr, CARRIED: tl.constexpr, KEEP: tl.constexpr,
     SERIES: tl.constexpr,
 ):  # fmt: skip
-    # LAST False: from a zero state, store what the piece leaves behind. LAST True: from the true state, store y.
+    """LAST False: from a zero state, stores what the piece leaves behind. LAST True: from the true state, stores y."""
     block, piece, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     channel, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATE)
     valid, always = channel < channels, n < STATE
@@ -128,6 +128,7 @@ def carry_kernel(
     leave_ptr, sum_ptr, a_ptr, enter_ptr, channels, pieces,
     STATE: tl.constexpr, BLOCK: tl.constexpr, REVERSE: tl.constexpr,
 ):  # fmt: skip
+    """Hands what pieces leave behind from piece to piece, or from the last to the first."""
     block, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
     channel, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATE)
     valid = channel < channels
@@ -156,7 +157,7 @@ def adjoint_kernel(
     d_ptr, a_ptr, c_ptr, dy_ptr, leave_ptr, sum_ptr, length, channels, pieces, piece_length,
     STATE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # The adjoint that a piece hands to the piece before it, from a zero adjoint behind it.
+    """Stores the adjoint that a piece hands to the piece before it, from a zero adjoint behind it."""
     block, piece, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     channel, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATE)
     valid, always = channel < channels, n < STATE
@@ -219,6 +220,7 @@ def backward_kernel(
     dx_ptr, dd_ptr, da_ptr, dskip_ptr, db_ptr, dc_ptr, length, channels, pieces, piece_length, groups, blocks,
     STATE: tl.constexpr, BLOCK: tl.constexpr, CARRIED: tl.constexpr, SERIES: tl.constexpr,
 ):  # fmt: skip
+    """Stores the gradients; those of B and C for each block of channels, those of A and D for each piece."""
     block, piece, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     channel, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATE)
     valid, always = channel < channels, n < STATE
