@@ -171,7 +171,7 @@ def shipped_recipes() -> dict[str, Path]:
 
     Example:
         >>> sorted(shipped_recipes())
-        ['ips', 'ips-paper', 'ips-paper-short']
+        ['ips', 'ips-paper', 'ips-paper-million', 'ips-paper-short']
     """
     package = Path(__file__).resolve().parents[1]
     # An installed package has them inside; in a checkout they lie at its top.
