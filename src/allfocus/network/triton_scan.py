@@ -104,7 +104,7 @@ def _scan_backward(
             left, elapsed, decay, behind, channels, pieces, STATE=state, BLOCK=BACKWARD.block, REVERSE=True, num_warps=1
         )
     dx, dstep = torch.empty_like(x), torch.empty_like(step)
-    denter, dleave = (each.new_empty(batch, length, blocks, state) for each in (enter, leave))
+    denter, dleave = (x.new_empty(batch, length, blocks, state, dtype=torch.float32) for _ in range(2))
     ddecay = x.new_empty(batch * pieces, channels, state, dtype=torch.float32)
     dskip = x.new_empty(batch * pieces, channels, dtype=torch.float32)
     backward_kernel[(blocks, pieces, batch)](
@@ -113,7 +113,8 @@ def _scan_backward(
         STATE=state, BLOCK=BACKWARD.block, CARRIED=pieces > 1, SERIES=x.dtype != torch.bfloat16,
         num_warps=1, maxnreg=BACKWARD.registers,
     )  # fmt: skip
-    return dx, dstep, ddecay.sum(0), denter.sum(2), dleave.sum(2), dskip.sum(0)
+    denter, dleave = denter.sum(2).to(enter.dtype), dleave.sum(2).to(leave.dtype)
+    return dx, dstep, ddecay.sum(0), denter, dleave, dskip.sum(0)
 
 
 def _cut(x: Tensor, launch: Launch) -> tuple[int, int, int]:
