@@ -385,6 +385,6 @@ def _check_shuffle(recipe: Recipe, where: str) -> None:
     shares = [float(getattr(shuffle, kind)) for kind in KINDS]
     if not all(0 <= share < math.inf for share in shares) or not 0 < sum(shares) < math.inf:
         raise InputError(f"{where}: the shares shuffle.{', '.join(KINDS)} must be 0 or more, and not all 0")
-    for name in ("borders", "jpeg", "noise", "exposure"):
+    for name in ("borders", "jpeg", "noise", "exposure", "ended"):
         if not 0 <= getattr(shuffle, name) <= 1:
             raise InputError(f"{where}: shuffle.{name} = {getattr(shuffle, name)}; it must be in 0..1")

@@ -55,7 +55,8 @@ class Stepper:
         # Samples follow from seed, process and iteration alone: that is what makes resuming exact.
         chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
         sources, levels = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
-        shape = sources, levels, chooser.randint(1, levels)
+        # The finest levels of large pictures are refined, so that is what most steps practise.
+        shape = sources, levels, min(chooser.randint(1, levels), chooser.randint(1, levels))
         seed = chooser.getrandbits(62)
         loss = self._replay(shape, seed) if self.graphed else self._draw_and_update(shape, seed)
         decay = self.recipe.optimizer.average
