@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from allfocus.errors import InputError, TrainingError
 from allfocus.files.run_folder import check_run_folder
 from allfocus.network.checkpoint import build_network, load_network
+from allfocus.rivals.learning import OBJECTIVES
 from allfocus.training.photos import load_banks
 from allfocus.training.recipe import Recipe, learning_rate
 from allfocus.training.run_files import RunFiles
@@ -194,15 +195,21 @@ def _agree(verdict: bool, world: int, place: torch.device) -> bool:
 
 def _build_network(recipe: Recipe, start: Path | None) -> nn.Module:
     """Returns the recipe's network with the weights in `start`, or with some that follow from its seed."""
-    if start is not None:
+    config = recipe.network_config
+    if start is not None and config is not None:
         network, _ = load_network(start)
-        if network.config != recipe.network_config:
+        if network.config != config:
             raise InputError(f"{start}: holds a network of other sizes than the recipe; start from one that fits")
         return network.train()
     # The caller's random state is left alone.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        return build_network(recipe.network_config)
+        if config is not None:
+            return build_network(config)
+        objective = OBJECTIVES[recipe.network]()
+    if start is not None:
+        objective.start_from(start)
+    return objective
 
 
 def _check_loss(loss: float, run: Path, recipe: Recipe, done: int) -> None:
