@@ -86,7 +86,7 @@ class IfcnnObjective(Objective):
 
     def _fuse_scaled(self, frames: Tensor) -> Tensor:
         features = self.network.extract(_scale(frames.flatten(0, 1)))
-        fused: Tensor = self.network.reconstruct(features.unflatten(0, frames.shape[:2]).amax(1))
+        fused: Tensor = self.network.reconstruct(torch.unflatten(features, 0, frames.shape[:2]).amax(1))
         return fused
 
 

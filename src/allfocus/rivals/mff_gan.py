@@ -3,10 +3,10 @@
 H. Zhang, Z. Le, Z. Shao, H. Xu, J. Ma, "MFF-GAN: an unsupervised generative adversarial network with adaptive and
 gradient joint constraints for multi-focus image fusion", Information Fusion 66, 2021, 40-53.
 
-The generator fuses; :class:`Discriminator` is needed for training only. Each branch has four convolutions of 16 channels. The third and the fourth see
-the ones before them in their branch, and a mixture of the newest of both branches. What all eight gave becomes the
-luminance. The far branch has weights of its own, so the order of the frames matters. Colours are the mean of both
-frames, weighed by their distance from grey.
+The generator fuses; :class:`Discriminator` is needed for training only. Each branch has four convolutions of 16
+channels. The third and the fourth see the ones before them in their branch, and a mixture of the newest of both
+branches. What all eight gave becomes the luminance. The far branch has weights of its own, so the order of the frames
+matters. Colours are the mean of both frames, weighed by their distance from grey.
 """
 
 import itertools

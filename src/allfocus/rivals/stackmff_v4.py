@@ -30,6 +30,8 @@ CHANNELS = 8
 HEADS = 4
 MULTIPLE = 128
 QUARTER = 0.25
+PIXELS_AT_ONCE = 32768
+"""GPUs run attention for less than 65,536 at a time."""
 # Of MobileNetV3-Large: kernel, channels in, within and out, squeezing, hard swish, stride.
 MOBILE_BLOCKS = (
     (3, 16, 16, 16, 0, False, 1),
@@ -204,10 +206,10 @@ class FrameAttention(nn.Module):
         """Features (stacks x N, 8, H, W) of the same shape, one stack after the other."""
         height, width = features.shape[2:]
         small = functional.adaptive_avg_pool2d(features, (max(1, int(height * QUARTER)), max(1, int(width * QUARTER))))
-        pixels = small.flatten(2).unflatten(0, (stacks, -1)).permute(0, 3, 1, 2).flatten(0, 1)
+        pixels = torch.unflatten(small.flatten(2), 0, (stacks, -1)).permute(0, 3, 1, 2).flatten(0, 1)
         for layer in self.layers:
-            pixels = layer(pixels)
-        small = pixels.unflatten(0, (stacks, -1)).permute(0, 2, 3, 1).reshape(small.shape)
+            pixels = torch.cat([layer(part) for part in pixels.split(PIXELS_AT_ONCE)])
+        small = torch.unflatten(pixels, 0, (stacks, -1)).permute(0, 2, 3, 1).reshape(small.shape)
         return features + functional.interpolate(small, size=(height, width), mode="bilinear", align_corners=True)
 
 
@@ -264,7 +266,7 @@ class StackMffV4Objective(Objective):
             (0, -width % MULTIPLE, 0, -height % MULTIPLE),
             mode="replicate",
         )
-        scores = self.network.compare(self.network.frame(planes), stacks).unflatten(0, (stacks, count))
+        scores = torch.unflatten(self.network.compare(self.network.frame(planes), stacks), 0, (stacks, count))
         found: Tensor = scores[:, :, :height, :width]
         return found
 

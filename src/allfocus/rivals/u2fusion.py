@@ -39,7 +39,7 @@ TILE = 64
 SCALES = 5
 """Scales at which detail is measured."""
 DETAIL_UNIT = 4e-3
-"""Detail by which one frame is ahead when its weight is e times the other's (the paper's c): the median of our samples."""
+"""Detail by which one frame is ahead when its weight is e times the other's: the median of our samples."""
 SQUARE_SHARE = 20.0
 """The paper's weight of the squared difference beside the similarity."""
 

@@ -36,6 +36,9 @@ MOST_PIXELS = 2**28
 """Of all sources of an iteration: 3 GB, and much more with what is remembered for the gradients."""
 MOST_LEVELS, MOST_SOURCES = 8, 64
 """Scales and sources of a sample."""
+Network = Literal[
+    "ips", "ips-paper", "cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "fusion2void", "stackmff-v4"
+]  # fmt: skip
 FOR_STACKS = ("ips", "ifcnn", "stackmff-v4")
 """Networks that take more than two sources."""
 _LARGEST_NUMBER = 2**63 - 1
@@ -98,17 +101,7 @@ class LogRecipe:
 class Recipe:
     """Everything that defines a training run."""
 
-    network: Literal[
-        "ips",
-        "ips-paper",
-        "cnn",
-        "ifcnn",
-        "swinfusion",
-        "u2fusion",
-        "mff-gan",
-        "fusion2void",
-        "stackmff-v4",
-    ] = "ips"
+    network: Network = "ips"
     """Which network is trained; those of the literature have the sizes and the loss of their papers."""
     seed: int = 0
     """Everything random follows from it."""
@@ -128,7 +121,9 @@ class Recipe:
     @property
     def network_config(self) -> StackNetworkConfig | PaperNetworkConfig | None:
         """The sizes of the network that is trained; None for those of the literature, which have one size."""
-        return {"ips": self.stack_network, "ips-paper": self.paper_network}.get(self.network)
+        if self.network == "ips":
+            return self.stack_network
+        return self.paper_network if self.network == "ips-paper" else None
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
