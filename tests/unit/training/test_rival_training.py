@@ -56,7 +56,7 @@ def test_its_loss_falls_on_a_fixed_sample_and_reaches_every_weight(name, bank):
     recipe = small_recipe(name)
     generator = torch.Generator()
     objective = build_trainee(recipe)
-    optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(objective.parameters(), lr=recipe.optimizer.learning_rate)
     batch = draw_batch(bank, recipe.shuffle, batch=3, crop=32, sources=2, generator=generator.manual_seed(1))
     losses = []
     for _ in range(3):
