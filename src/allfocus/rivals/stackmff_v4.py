@@ -208,7 +208,7 @@ class FrameAttention(nn.Module):
         small = functional.adaptive_avg_pool2d(features, (max(1, int(height * QUARTER)), max(1, int(width * QUARTER))))
         pixels = torch.unflatten(small.flatten(2), 0, (stacks, -1)).permute(0, 3, 1, 2).flatten(0, 1)
         for layer in self.layers:
-            pixels = torch.cat([layer(part) for part in pixels.split(PIXELS_AT_ONCE)])
+            pixels = torch.cat([layer(part) for part in torch.split(pixels, PIXELS_AT_ONCE)])
         small = torch.unflatten(pixels, 0, (stacks, -1)).permute(0, 2, 3, 1).reshape(small.shape)
         return features + functional.interpolate(small, size=(height, width), mode="bilinear", align_corners=True)
 

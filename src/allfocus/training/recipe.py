@@ -174,16 +174,17 @@ def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Returns the recipes that ship, by name.
+    """Returns the recipes that ship, by name: ours, and those of networks of the literature.
 
     Example:
-        >>> sorted(shipped_recipes())
-        ['ips', 'ips-paper', 'ips-paper-short']
+        >>> [name for name in shipped_recipes() if name.startswith("i")]
+        ['ifcnn', 'ips', 'ips-paper', 'ips-paper-short']
     """
     package = Path(__file__).resolve().parents[1]
     # An installed package has them inside; in a checkout they lie at its top.
     folder = next((place for place in (package / "recipes", package.parents[1] / "recipes") if place.is_dir()), package)
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    found = [*folder.glob("*.toml"), *(path for path in folder.glob("rivals/*.toml") if path.stem != "base")]
+    return {path.stem: path for path in sorted(found, key=lambda path: path.stem)}
 
 
 def _find_recipe(path: Path) -> Path:
