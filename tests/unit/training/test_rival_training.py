@@ -12,6 +12,7 @@ from allfocus.errors import InputError
 from allfocus.fusion.methods import find_method, fuse
 from allfocus.metrics.structural_similarity import structural_similarity_index
 from allfocus.network.checkpoint import read_tensors, save_tensors
+from allfocus.rivals import mff_gan
 from allfocus.rivals.learning import OBJECTIVES, laplacian, luminances, similarity_map
 from allfocus.training.loop import train
 from allfocus.training.recipe import Network, read_recipe
@@ -91,6 +92,19 @@ def test_the_discriminator_learns_to_judge_and_nothing_of_deceiving(bank):
     own = own + ((objective.discriminator(fused) - 0.3 * blurred) ** 2).mean()
     for one, other in zip(found, torch.autograd.grad(own, weights), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-4)
+
+
+def test_how_the_discriminator_is_taught_is_nothing_to_the_generator(bank, monkeypatch):
+    recipe = small_recipe("mff-gan")
+    generator = torch.Generator()
+    objective = build_trainee(recipe)
+    batch = draw_batch(bank, recipe.shuffle, batch=2, crop=32, sources=2, generator=generator.manual_seed(1))
+    weights = [objective.network.layer5.weight, objective.discriminator.last.weight]
+    one = torch.autograd.grad(objective(batch, generator.manual_seed(2)), weights)
+    monkeypatch.setattr(mff_gan, "BLURRED", (5.0, 6.0))
+    other = torch.autograd.grad(objective(batch, generator.manual_seed(2)), weights)
+    torch.testing.assert_close(one[0], other[0])
+    assert not torch.allclose(one[1], other[1])
 
 
 def test_similarity_is_that_of_the_metric(bank):
