@@ -12,6 +12,7 @@ from allfocus.network.stack_network import (
     local_light,
     unveil,
 )
+from allfocus.rivals.learning import Objective
 from allfocus.training.samples import Batch
 
 NEEDED = 0.03
@@ -144,9 +145,18 @@ def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def network_loss(
-    network: torch.nn.Module, batch: Batch, *, levels: int, label_share: float, with_context: int | None = None
+    network: torch.nn.Module,
+    batch: Batch,
+    *,
+    levels: int,
+    label_share: float,
+    with_context: int | None = None,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Returns the loss of either network on one batch."""
+    """Returns the loss of a network on one batch; those of the literature bring their own, and may draw from it."""
     if isinstance(network, StackNetwork):
         return stack_loss(network, batch, levels=levels, label_share=label_share, with_context=with_context)
+    if isinstance(network, Objective):
+        loss: Tensor = network(batch, generator)
+        return loss
     return picture_loss(network(batch.frames), batch.target)
