@@ -1,7 +1,8 @@
 """One training step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
 
 The networks are small, so on a GPU launching kernels would take longer than running them; one graph per number of
-sources and levels replays drawing the samples, forward, backward and update with one launch.
+sources and levels replays drawing the samples, forward, backward and update with one launch. The Mamba blocks of
+`ips-paper`, which move far more memory than they compute around their scans, are compiled before that.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from allfocus.errors import InputError
+from allfocus.network.paper_network import PaperNetwork
 from allfocus.training.losses import network_loss
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
@@ -36,6 +38,8 @@ class Stepper:
         self.parameters = list(network.parameters())
         self.device = self.parameters[0].device
         self.graphed = self.device.type == "cuda" and world == 1 and "median" not in recipe.shuffle.filters
+        if self.graphed and isinstance(network, PaperNetwork):
+            network.compile_blocks()
         rate = torch.zeros((), device=self.device) if self.graphed else 0.0
         self.optimizer = torch.optim.Adam(
             self.parameters, lr=rate, capturable=self.graphed, foreach=not self.graphed, fused=self.graphed
