@@ -4,7 +4,8 @@ python benchmarks/results.py --rivals [--ours FOLDER] [--seconds 3600] [--protoc
 
 Authors' weights are those in the folder ALLFOCUS_RIVALS, ours are NAME.safetensors in the folder of --ours, as
 `allfocus train --recipe recipes/rivals/NAME.toml` makes them. Methods with the least to do come first. After --seconds
-no other is begun, and the page says of what is left that it was not run, and what fusing it would cost; a later run goes on.
+no other is begun, and the page says of what is left that it was not run, and what fusing it would cost. A later run
+goes on.
 """
 
 import argparse
