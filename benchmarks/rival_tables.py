@@ -10,7 +10,6 @@ goes on.
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from allfocus.cli.printing import progress_bar
 from allfocus.datasets.catalogue import find_dataset
 from allfocus.datasets.samples import Sample
 from allfocus.errors import AllfocusError, InputError
-from allfocus.evaluation.benchmark import EvaluationResult
+from allfocus.evaluation.benchmark import MARKER, EvaluationResult
 from allfocus.evaluation.printed_results import PAPER_NAMES, PRINTED
 from allfocus.evaluation.summary import DatasetSummary, format_value
 from allfocus.evaluation.tables import format_printed, markdown_tables
@@ -126,16 +125,15 @@ class Table:
         return found
 
     def _link(self, dataset: str, method: str, old: Protocol | None, new: Protocol) -> None:
-        folder = Path(dataset, "fused", dataset, method)
-        source, target = self.arguments.output / str(old) / folder, self.arguments.output / new / folder
-        if not target.exists():
-            # An evaluation knows its own folder by a marker.
-            marker = Path("fused", "allfocus-evaluation.json")
-            (self.arguments.output / new / dataset / "fused").mkdir(parents=True, exist_ok=True)
-            shutil.copy(
-                self.arguments.output / str(old) / dataset / marker, self.arguments.output / new / dataset / marker
-            )
-            shutil.copytree(source, target, copy_function=os.link)
+        """Takes over pictures that are not there yet, with their records."""
+        place = Path(dataset, "fused")
+        source, target = self.arguments.output / str(old) / place, self.arguments.output / new / place
+        (target / dataset / method).mkdir(parents=True, exist_ok=True)
+        # By its marker an evaluation knows its own folder.
+        for file in (source / MARKER.name, *(source / dataset / method).iterdir()):
+            copy = target / file.relative_to(source)
+            if not copy.exists():
+                os.link(file, copy)
 
 
 def reached_table(summary: DatasetSummary) -> str:
