@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from allfocus.batch.running import fuse_stacks
     from allfocus.depth.measurement import MeasuredDepth, measure_depth
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
-    from allfocus.exporting import export_onnx
     from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
     from allfocus.fusion.maps import FusedMaps
     from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from allfocus.images.stack_file import StackFile, open_stack_file
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
+    from allfocus.network.onnx_export import export_onnx
     from allfocus.relief.writing import ReliefOptions, write_relief
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
@@ -109,7 +109,7 @@ _MODULES = {
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
-    "export_onnx": "allfocus.exporting",
+    "export_onnx": "allfocus.network.onnx_export",
     "fuse": "allfocus.fusion.methods",
     "fuse_files": "allfocus.stack.pipeline",
     "fuse_planes": "allfocus.batch.planes.fusion",

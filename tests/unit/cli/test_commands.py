@@ -141,7 +141,7 @@ def test_a_run_without_weights_is_named(tmp_path):
     [["train", "photos", "--recipe", "r.toml", "-o", "run"], ["export", "weights.safetensors", "-o", "m.onnx"]],
 )
 def test_without_torch_the_message_names_the_extra(tmp_path, capsys, monkeypatch, arguments):
-    loaded_with_torch = ("torch", "allfocus.network", "allfocus.training", "allfocus.exporting")
+    loaded_with_torch = ("torch", "allfocus.network", "allfocus.training")
     for name in [name for name in sys.modules if name.startswith(loaded_with_torch)]:
         monkeypatch.delitem(sys.modules, name)
     import allfocus
