@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
 import allfocus
-from allfocus.images.exif import EXIF_DIRECTORY, Directory, Entry, Layout, build_block, lay_out
+from allfocus.images.exif import build_block
 from allfocus.images.maker_notes import SONY_PLAIN
+from allfocus.images.tiff_directories import Directory, lay_out
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, Entry, Layout
 
 LITTLE = Layout("<")
 Picture = NDArray[np.float32]

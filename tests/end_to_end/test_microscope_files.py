@@ -125,7 +125,7 @@ def as_stack(fused, path, held):
     """A stack of three planes in the format of a fused file, with what that says about itself."""
     from allfocus.images.calibrated_files import FusedPlanes, encode_imagej, encode_ome_tiff, write_ome_zarr
     from allfocus.images.ome_xml import FusedFrom
-    from allfocus.images.reading import StackReader
+    from allfocus.images.stack_reader import StackReader
 
     found = allfocus.open_stack_file(fused)
     layers = []

@@ -7,14 +7,14 @@ from pathlib import Path
 from allfocus.batch.manifest import Manifest
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
-from allfocus.images.reading import SUFFIXES
+from allfocus.images.listing import SUFFIXES
 from allfocus.stack.options import FuseOptions, FuseOutputs
 
 
 def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
     """Raises InputError where the method, the device or an option cannot be used."""
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.methods import require_method
+    from allfocus.fusion.method_choice import require_method
 
     outputs = FuseOutputs.beside(Path("result.png"), "result", kinds)
     require_method(options.method, **options.demands(outputs))

@@ -35,8 +35,8 @@ from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
-from allfocus.images.ome_zarr_files import is_zarr
-from allfocus.images.reading import natural_order
+from allfocus.images.listing import natural_order
+from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.writing import default_ending
 from allfocus.stack.options import FuseOptions
 
@@ -167,7 +167,7 @@ def fuse_stacks(
         (['beetle.png'], 0, 1)
     """
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.methods import absolute_name
+    from allfocus.fusion.method_choice import absolute_name
 
     chosen = options or FuseOptions()
     # Workers have folders of their own.

@@ -96,7 +96,8 @@ def software_key(method: str) -> str:
         (True, True)
     """
     # Imported here because it brings in the numerical libraries, which a worker should not wait for at its start.
-    from allfocus.fusion.methods import find_method, weights_files
+    from allfocus.fusion.method import weights_files
+    from allfocus.fusion.method_choice import find_method
 
     found = b""
     for path in weights_files(find_method(method)):

@@ -12,7 +12,7 @@ from allfocus.depth.filling import fill_depth
 from allfocus.depth.measurement import MeasuredDepth, measure_depth
 from allfocus.depth.units import DepthScale, Length, read_length, scale_of_exif
 from allfocus.fusion.depth import colour_depth
-from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.writing import encode_image

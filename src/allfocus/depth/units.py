@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.images.exif import EXIF_DIRECTORY, find_layout, parse_block
+from allfocus.images.exif import parse_block
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, find_layout
 
 Map = NDArray[np.float32]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.images.colour_profile import ADOBE_EXPONENT, D65, SRGB_PRIMARIES, make_profile
-from allfocus.images.exif import Entry
+from allfocus.images.tiff_layout import Entry
 
 EXPONENT = ADOBE_EXPONENT
 """Of stored values in the camera's colours; a multiple of 1/256, which profiles keep exactly."""

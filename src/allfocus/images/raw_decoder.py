@@ -15,17 +15,10 @@ from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.camera_colour import EXPONENT, CameraColour, Development, Triple, camera_profile
 from allfocus.images.colour_profile import srgb_profile
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
-from allfocus.images.exif import (
-    Entry,
-    FileSlices,
-    find_layout,
-    read_entries,
-    read_fractions,
-    read_numbers,
-    walk_directories,
-)
 from allfocus.images.hot_pixels import fill_hot_pixels
 from allfocus.images.raw_blocks import block_of_raw
+from allfocus.images.tiff_directories import read_entries, read_fractions, read_numbers, walk_directories
+from allfocus.images.tiff_layout import Entry, FileSlices, find_layout
 
 SIGNATURES = (b"FUJIFILMCCD-RAW", b"IIU\x00", b"IIRO", b"IIRS", b"MMOR", b"FOVb")
 """First bytes of Fujifilm, Panasonic, Olympus and Sigma files."""

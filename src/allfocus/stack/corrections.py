@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.frame_corrections import FrameCorrections
+from allfocus.images.frame_file import list_frames
 from allfocus.images.hot_pixels import HotPixelFinder
 from allfocus.images.image import Image, require_match
 from allfocus.images.raw_decoder import read_mosaic
-from allfocus.images.reading import FrameCorrections, StackReader, guarded, list_frames, with_file
+from allfocus.images.reading import guarded, with_file
 from allfocus.images.sharpness import grey_of, measure_sharpness, show_something
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import FuseOptions
 

@@ -11,8 +11,9 @@ from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
 from allfocus.images.image import Image
 from allfocus.images.photo_facts import facts_of, finished_by
-from allfocus.images.reading import StackReader, too_few_frames
 from allfocus.images.spool import FrameSpool
+from allfocus.images.stack_opening import too_few_frames
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.notes import RunNotes
 
 STRANGE = "does not seem to belong to the stack"

@@ -12,11 +12,13 @@ from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
-from allfocus.fusion.methods import Method, require_method
+from allfocus.fusion.method import Method
+from allfocus.fusion.method_choice import require_method
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.camera_colour import Development
 from allfocus.images.dng_encoder import require_known_colours
-from allfocus.images.reading import StackReader, open_stack
+from allfocus.images.stack_opening import open_stack
+from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.corrections import check_dark
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line

@@ -22,12 +22,12 @@ from allfocus.files.placing import StagedFiles
 from allfocus.fusion.channels import Composite, fuse_channels, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.inference import fallback_notices
-from allfocus.fusion.methods import FusionResult, fuse
+from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
-from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetail, LostPlace, paint_lost_detail
+from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetail, paint_lost_detail
+from allfocus.fusion.lost_places import LostPlace
 from allfocus.pages.html import build_table, escape
 from allfocus.pages.pictures import Window, data_address
 from allfocus.stack_report.contents import StackReport

@@ -7,7 +7,9 @@ import pytest
 
 from allfocus.depth.units import DepthScale, Length, read_length, scale_of_exif
 from allfocus.errors import InputError
-from allfocus.images.exif import EXIF_DIRECTORY, Directory, build_block
+from allfocus.images.exif import build_block
+from allfocus.images.tiff_directories import Directory
+from allfocus.images.tiff_layout import EXIF_DIRECTORY
 
 
 def exif_of(distance, order="<"):

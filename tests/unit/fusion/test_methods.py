@@ -3,6 +3,7 @@
 import base64
 import importlib
 import importlib.resources
+import importlib.util
 
 import numpy as np
 import pytest
@@ -11,19 +12,13 @@ from hypothesis import strategies as st
 
 from allfocus import plugins
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import areas, lost_detail, mending, methods, windows
+from allfocus.fusion import areas, detail_meter, mending, method_choice, methods, windows
 from allfocus.fusion.inference import KEYS
 from allfocus.fusion.maps import FusedMaps
-from allfocus.fusion.methods import (
-    METHODS,
-    Abilities,
-    FusionResult,
-    Method,
-    find_method,
-    fuse,
-    list_methods,
-    require_method,
-)
+from allfocus.fusion.method import Abilities, Method
+from allfocus.fusion.method_choice import find_method, require_method
+from allfocus.fusion.methods import METHODS, list_methods
+from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
@@ -70,7 +65,7 @@ def test_the_function_of_a_method_that_runs_exists(method):
 
 
 def test_a_method_whose_extra_is_missing_says_which(monkeypatch):
-    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert METHODS["ips-paper"].missing == "it needs the extra train: pip install 'allfocus[train]'"
     assert METHODS["zmff"].missing == "it needs the extra rivals: pip install 'allfocus[rivals]'"
     assert not METHODS["ips"].missing
@@ -380,7 +375,7 @@ def test_progress_is_called_and_ends_when_all_is_done(method):
 
 def test_the_default_method_is_ips(monkeypatch):
     asked = []
-    monkeypatch.setattr(methods, "find_method", lambda name: asked.append(name) or METHODS["average"])
+    monkeypatch.setattr(method_choice, "find_method", lambda name: asked.append(name) or METHODS["average"])
     fuse(small_pair())
     assert asked == ["ips"]
 
@@ -481,13 +476,13 @@ def test_masks_keep_a_frame_from_counting_where_it_has_no_pixels(method, monkeyp
     half = whole.copy()
     half[:, :104] = False
     given = []
-    measure = lost_detail.measure_lost_detail
+    measure = detail_meter.measure_lost_detail
 
     def remember(image, frames, *, valid):
         given.extend(mask[:, :] for mask in valid)
         return measure(image, frames, valid=valid)
 
-    for module in (lost_detail, mending):
+    for module in (detail_meter, mending):
         monkeypatch.setattr(module, "measure_lost_detail", remember)
     lost = fuse(scene.frames, method=method, valid=[half, half, half, whole]).lost_detail
     # A picture in which places were decided again is measured again.

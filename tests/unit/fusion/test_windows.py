@@ -13,8 +13,8 @@ from allfocus.fusion.areas import Maps, fuse_area
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions
 from allfocus.fusion.frame_source import MemorySource, open_spool
 from allfocus.fusion.learned import fuse_ips
-from allfocus.fusion.methods import fuse
 from allfocus.fusion.planning import plan_fusion, plan_levels
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.fusion.windows import (
     BLOCK,
     CORE,

@@ -6,7 +6,8 @@ import pytest
 
 import allfocus
 from allfocus.errors import InputError
-from allfocus.images.reading import list_frames, open_stack
+from allfocus.images.frame_file import list_frames
+from allfocus.images.stack_opening import open_stack
 from allfocus.images.video import VideoReader, choose_frames, is_video
 
 LOSSLESS, LOSSY = ("FFV1", "mkv"), ("mp4v", "mp4")

@@ -48,15 +48,8 @@ from allfocus.files.protection import existing_file
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
 from allfocus.images.ome_xml import describe_result
-from allfocus.images.ome_zarr_files import (
-    CHUNK,
-    ZarrResult,
-    create_result,
-    find_foreign,
-    is_zarr,
-    require_zarr,
-    write_metadata,
-)
+from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
+from allfocus.images.ome_zarr_results import CHUNK, ZarrResult, create_result, write_metadata
 from allfocus.progress import StepProgress
 from allfocus.version import __version__
 

@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 
 from allfocus.batch.planes.plain_files import pack, unpack
 from allfocus.batch.planes.reading import PlaneSource, PlaneStack
-from allfocus.depth.measurement import (
-    CurveShape,
-    FusedStack,
-    enlarge_map,
-    learn_shape,
-    measure_tile,
-    reduce_decision,
-)
+from allfocus.depth.measurement import CurveShape, FusedStack, enlarge_map, learn_shape, measure_tile, reduce_decision
 from allfocus.depth.units import DepthScale
 from allfocus.fusion.areas import fuse_area
 from allfocus.fusion.frame_source import decision_scale
@@ -30,7 +23,8 @@ from allfocus.fusion.inference import choose_device
 from allfocus.fusion.planning import Plan, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, Area, block_sharpness
 from allfocus.images.conversion import from_integers
-from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
+from allfocus.images.ome_zarr_folders import require_zarr
+from allfocus.images.ome_zarr_results import ZarrResult
 from allfocus.images.spool import reduce_frame, reduce_known
 from allfocus.images.writing import replace_file, to_integers
 
