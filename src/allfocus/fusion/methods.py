@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from allfocus.plugins import METHODS_GROUP, load_plugins
+from allfocus.plugins import METHODS_GROUP, Catalogue, add_plugins
 from allfocus.rivals.catalogue import RIVALS, Rival
 
 if TYPE_CHECKING:
@@ -132,10 +132,14 @@ METHODS: dict[str, Method] = {
 
 
 @cache
+def method_catalogue() -> Catalogue[Method]:
+    """Our methods with those that installed packages offer, and which of these are passed over."""
+    return add_plugins(METHODS, METHODS_GROUP, _accept_plugin)
+
+
 def all_methods() -> dict[str, Method]:
     """Every method by its name: ours, then those that installed packages offer."""
-    own = load_plugins(METHODS_GROUP, _accept_plugin)
-    return {**METHODS, **{method.name: method for method in own if method.name not in METHODS}}
+    return method_catalogue().entries
 
 
 def _accept_plugin(name: str, value: object) -> Method | None:
