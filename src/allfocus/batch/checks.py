@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from allfocus.batch.manifest import Manifest
+from allfocus.batch.manifest import BatchManifest
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.images.listing import SUFFIXES
@@ -32,7 +32,7 @@ def prepare_output(target: Path, *, overwrite: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{target}: cannot be made ({error.strerror}); choose another folder") from error
-    if (target / Manifest(target).path).exists() or overwrite:
+    if (target / BatchManifest(target).path).exists() or overwrite:
         return
     for name in (SUMMARY_NAME, SHEET_NAME):
         if os.path.lexists(target / name):

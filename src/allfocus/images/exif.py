@@ -15,8 +15,8 @@ from allfocus.images.tiff_layout import (
     INTEROPERABILITY,
     SUB_DIRECTORIES,
     Bytes,
-    Entry,
     Layout,
+    TiffEntry,
     byte_order,
     find_layout,
 )
@@ -181,7 +181,7 @@ def _is_plain(exif: bytes, kind: int, count: int, value: bytes, layout: Layout, 
 
 
 def _append_directory(
-    block: bytes, old: int | None, new: list[Entry], layout: Layout, *, without: Collection[int] = ()
+    block: bytes, old: int | None, new: list[TiffEntry], layout: Layout, *, without: Collection[int] = ()
 ) -> tuple[bytes, int]:
     """The block with a copy of the directory at ``old`` appended, some entries new, and the position of the copy.
 
@@ -207,25 +207,25 @@ def _append_directory(
     return block + layout.number.pack(len(records)) + body + layout.position.pack(0), len(block)
 
 
-def _describes_photograph(entry: Entry) -> bool:
+def _describes_photograph(entry: TiffEntry) -> bool:
     if entry[0] == DESCRIPTION and entry[3].lstrip().startswith(STRUCTURAL_DESCRIPTIONS):
         return False
     return entry[0] in DESCRIPTIVE_TAGS
 
 
-def _text(tag: int, words: str) -> Entry:
+def _text(tag: int, words: str) -> TiffEntry:
     value = words.encode("ascii", "replace") + b"\x00"
     return tag, 2, len(value), value
 
 
-def _texts(entries: list[Entry], tag: int) -> list[str]:
+def _texts(entries: list[TiffEntry], tag: int) -> list[str]:
     found = [
         value.rstrip(b"\x00 ").decode("latin-1") for number, kind, _, value in entries if (number, kind) == (tag, 2)
     ]
     return [words for words in found if words]
 
 
-def _long(tag: int, value: int, layout: Layout) -> Entry:
+def _long(tag: int, value: int, layout: Layout) -> TiffEntry:
     return tag, 4, 1, struct.pack(layout.order + "I", value)
 
 

@@ -10,8 +10,8 @@ from allfocus.images.tiff_layout import (
     LARGEST_DIRECTORY,
     SUB_PICTURES,
     Bytes,
-    Entry,
     Layout,
+    TiffEntry,
     find_layout,
 )
 
@@ -23,7 +23,7 @@ LARGEST_BLOCK = 16 * 2**20
 class Directory:
     """One directory of a block: its entries, and the directories it points to."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TiffEntry] = field(default_factory=list)
     """(tag, type, count, value bytes in the byte order of the block)."""
 
     children: dict[int, "Directory"] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def lay_out(directory: Directory, start: int, layout: Layout) -> bytes:
     return layout.number.pack(number) + body + layout.position.pack(0) + bytes(behind)
 
 
-def read_entries(data: Bytes, start: int, layout: Layout) -> list[Entry]:
+def read_entries(data: Bytes, start: int, layout: Layout) -> list[TiffEntry]:
     """The entries of the directory at ``start``; those that point outside the data are left out."""
     size, inline = layout.head.size + layout.position.size, layout.position.size
     head = data[start : start + layout.number.size] if start >= 8 else b""
@@ -81,7 +81,7 @@ def read_entries(data: Bytes, start: int, layout: Layout) -> list[Entry]:
     return found
 
 
-def walk_directories(data: Bytes, *, limit: int = 16) -> Iterator[list[Entry]]:
+def walk_directories(data: Bytes, *, limit: int = 16) -> Iterator[list[TiffEntry]]:
     """The entries of each directory of a TIFF file: the pages, and the pictures below them, ``limit`` at most."""
     found = find_layout(data)
     if found is None:
@@ -135,7 +135,7 @@ def read_fractions(kind: int, value: bytes, layout: Layout) -> tuple[float, ...]
     return tuple(above / below for above, below in zip(parts[0::2], parts[1::2], strict=True))
 
 
-def read_pointer(entry: Entry, layout: Layout) -> int | None:
+def read_pointer(entry: TiffEntry, layout: Layout) -> int | None:
     """Where the directory of an entry begins; None when it points to none."""
     _, kind, count, value = entry
     if count != 1 or kind not in (4, 13, 16, 18):

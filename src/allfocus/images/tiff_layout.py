@@ -32,7 +32,7 @@ BYTES_PER_VALUE = {
 """Of each type that an entry may have."""
 LARGEST_DIRECTORY = 65535
 
-Entry = tuple[int, int, int, bytes]
+TiffEntry = tuple[int, int, int, bytes]
 """(tag, type, count, value bytes in the byte order of the file)."""
 
 

@@ -25,18 +25,13 @@ from allfocus.files.placing import StagedFiles
 from allfocus.files.protection import InputFiles
 from allfocus.images.writing import check_output
 from allfocus.network.checkpoint import load_network
-from allfocus.network.stack_network import EXCLUSION, SIZE_MULTIPLE, Decision, StackNetwork
+from allfocus.network.contract import INPUTS, OUTPUTS, REFINE_KEY, SIZE_MULTIPLE, WHOLE_KEY
+from allfocus.network.stack_network import EXCLUSION, Decision, StackNetwork
 
 TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""
 PROOFS = ((2, 64, 96), (3, 136, 72), (12, 40, 40), (5, 256, 248))
 """Sources, height and width on which the export is checked; none is the size it was traced with."""
-WHOLE_KEY, REFINE_KEY = "allfocus.whole", "allfocus.refine"
-"""Under which the file holds the graphs of the coarsest level and of the refiner, in base64."""
-INPUTS = ("frames", "inside", "behind", "veil_above")
-"""Of the graph of a level; the coarsest level has the first two alone."""
-OUTPUTS = ("logits", "veil")
-"""Of all graphs."""
 
 
 @dataclass(frozen=True)

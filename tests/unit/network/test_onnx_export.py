@@ -16,17 +16,8 @@ from allfocus.errors import ExportError, InputError
 from allfocus.fusion import inference
 from allfocus.network import onnx_export
 from allfocus.network.checkpoint import load_network, save_network
-from allfocus.network.onnx_export import (
-    INPUTS,
-    OUTPUTS,
-    REFINE_KEY,
-    WHOLE_KEY,
-    ExportReport,
-    LevelGraph,
-    RefinerGraph,
-    WholeGraph,
-    export_onnx,
-)
+from allfocus.network.contract import INPUTS, OUTPUTS, REFINE_KEY, WHOLE_KEY
+from allfocus.network.onnx_export import ExportReport, LevelGraph, RefinerGraph, WholeGraph, export_onnx
 from allfocus.network.stack_network import EXCLUSION, StackNetwork, StackNetworkConfig
 
 WEIGHTS = Path(str(importlib.resources.files("allfocus"))) / "weights"

@@ -17,7 +17,7 @@ from allfocus.batch.planes.reading import PlaneStack, describe_planes
 from allfocus.batch.planes.tasks import (
     MAPS,
     MEASURED,
-    Block,
+    PixelBlock,
     PlaneJob,
     cut_blocks,
     fuse_block,
@@ -329,21 +329,21 @@ def _ranges(result: ZarrResult) -> list[tuple[float, float]]:
     return found
 
 
-def _plan_once(job: PlaneJob, block: Block) -> int:
+def _plan_once(job: PlaneJob, block: PixelBlock) -> int:
     del block
     return make_plan(job)
 
 
-def _learn_once(job: PlaneJob, block: Block) -> int:
+def _learn_once(job: PlaneJob, block: PixelBlock) -> int:
     del block
     return learn_depth(job)
 
 
-def _shrink_level(level: int, result: ZarrResult, block: Block) -> int:
+def _shrink_level(level: int, result: ZarrResult, block: PixelBlock) -> int:
     return shrink_block(result, level, block)
 
 
-def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrResult, block: Block) -> int:
+def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrResult, block: PixelBlock) -> int:
     del block
     write_plane_tiff(result, Path(folder, name), labels)
     return peak_memory()
@@ -360,7 +360,7 @@ class _Steps:
         self.done_before = 0
         self.peak_memory = 0
 
-    def run(self, step: str, function: Callable[[Any, Block], int], job: Any, blocks: list[Block]) -> None:
+    def run(self, step: str, function: Callable[[Any, PixelBlock], int], job: Any, blocks: list[PixelBlock]) -> None:
         """Has a step done on the blocks that are not done yet."""
         markers = {block: self._folder / "done" / f"{step} {block[0]} {block[2]}" for block in blocks}
         waiting = [block for block in blocks if not markers[block].exists()]
@@ -386,11 +386,11 @@ class _Steps:
 class _Call:
     """A function with its job, which can be sent to a worker."""
 
-    function: Callable[[Any, Block], int]
+    function: Callable[[Any, PixelBlock], int]
     job: Any
     """A :class:`PlaneJob`, or the arrays of a result."""
 
-    def __call__(self, block: Block) -> int:
+    def __call__(self, block: PixelBlock) -> int:
         return self.function(self.job, block)
 
 
