@@ -79,7 +79,9 @@ def open_stack(
         (['frame9.png', 'frame10.png'], (4, 6), 1, 16, 6)
     """
     kept: list[FrameFile] = []
+    numbers: list[int] = []
     left_out: dict[str, str] = {}
+    counted = 0
 
     def leave_out(name: str, error: InputError) -> None:
         if on_bad_frame is None:
@@ -98,12 +100,16 @@ def open_stack(
                 found = [replace(frame, called=called) for frame in _frames_to_fuse(path, max_pixels)]
         except InputError as error:
             leave_out(called or path.name, error)
+            counted += 1
             continue
-        for frame in found:
+        for place, frame in enumerate(found):
             try:
                 _accept(frame, kept, max_pixels)
             except InputError as error:
                 leave_out(frame.name, error)
+            else:
+                numbers.append(counted + (frame.page if frame.of_video else place))
+        counted += found[0].header.pages if found and found[0].of_video else len(found)
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
     return StackReader(
@@ -112,6 +118,8 @@ def open_stack(
         keep_bytes=keep_bytes,
         files=files,
         development=development,
+        numbers=numbers,
+        counted=counted,
         notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept)],
     )
 

@@ -40,11 +40,17 @@ class StackReader:
         files: Sequence[Path] | None = None,
         development: Development | None = None,
         notices: Sequence[str] = (),
+        numbers: Sequence[int] | None = None,
+        counted: int | None = None,
     ) -> None:
         require_stack(frames)
         self.notices = tuple(notices)
         """What was found when the stack was opened, one sentence each."""
         self.frames = tuple(frames)
+        self.numbers = tuple(range(len(frames)) if numbers is None else numbers)
+        """The number of each frame in the stack as it was given, from 0: those that are left out count."""
+        self.counted = len(frames) if counted is None else counted
+        """How many frames the stack has as it was given."""
         self._development = _same_for_all(development or Development(), frames)
         self.files = tuple(dict.fromkeys(frame.path for frame in frames) if files is None else files)
         """Every file that was given, those of frames that are left out too: none of them may be written."""
@@ -199,6 +205,8 @@ class StackReader:
             max_pixels=self._max_pixels,
             files=self.files,
             development=self._development,
+            numbers=[self.numbers[index] for index in kept],
+            counted=self.counted,
         )
         chosen._corrections = self._corrections
         return chosen

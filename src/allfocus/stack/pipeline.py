@@ -140,7 +140,8 @@ def fuse_files(
         depth = None
         if outputs.shows_depth:
             tell = partial(notes.tell, "measuring")
-            depth = measure_stack(spool, result, exif=frames.exif, **plan.lengths(), progress=tell)
+            numbers = [reader.numbers[index] for index in kept]
+            depth = measure_stack(spool, result, exif=frames.exif, numbers=numbers, **plan.lengths(), progress=tell)
             notes.say(tell_depth(depth))
             notes.end_step("measuring")
 

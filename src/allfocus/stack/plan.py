@@ -167,6 +167,8 @@ class StackPlan:
             else:
                 check_output(path, overwrite=overwrite, bit_depth=16 if name in ("depth_map", "error_map") else None)
         refuse_shared_paths(self.files(count), self.reader)
+        if options.dark is not None:
+            InputFiles([options.dark]).refuse(self.files(count))
 
 
 def plan_stack(
@@ -225,8 +227,8 @@ def plan_stack(
         refuse_single_wishes(selection, outputs, options)
         if selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
             raise cannot_share(method)
-    plan.check(reader.count)
     check_dark(options.dark, reader)
+    plan.check(reader.count)
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan
@@ -247,7 +249,7 @@ def _readable(reader: StackReader) -> Iterator[int]:
 
 
 def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
-    """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
+    """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs in one place."""
     InputFiles(reader.files).refuse(outputs)
     folders = [os.path.realpath(path) + os.sep for path in reader.files if os.path.isdir(path)]
     for output in outputs:
@@ -259,3 +261,6 @@ def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
         if name in taken:
             raise InputError("is named for two outputs; give each a name of its own", where=output)
         taken.add(name)
+    for output in outputs:  # an OME-Zarr is a folder, and replaced as a whole
+        if taken & {name_key(str(folder)) for folder in Path(os.path.realpath(output)).parents}:
+            raise InputError("lies in another of the outputs; choose another folder", where=output)

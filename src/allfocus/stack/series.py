@@ -135,7 +135,12 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
             layer = _layer(result.image, channel, len(readers))
             seen = replace(result, image=layer)
             depth = measure_stack(
-                spools[channel], seen, exif=[], **plan.lengths(place), progress=partial(tell, "measuring")
+                spools[channel],
+                seen,
+                exif=[],
+                numbers=[readers[0].numbers[index] for index in kept],
+                **plan.lengths(place),
+                progress=partial(tell, "measuring"),
             )
             notes.say(tell_depth(depth) if place == 0 else "")
             notes.end_step("measuring")
@@ -175,7 +180,7 @@ class _SeenReader(StackReader):
 
     def __init__(self, readers: Sequence[StackReader], deciding: Sequence[int] | None) -> None:
         self._readers = readers
-        self.frames = readers[0].frames
+        self.frames, self.numbers, self.counted = readers[0].frames, readers[0].numbers, readers[0].counted
         chosen = range(len(readers)) if deciding is None else deciding
         self._composite = _measure(readers, chosen)
 

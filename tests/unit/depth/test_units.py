@@ -44,7 +44,7 @@ def test_depth_goes_on_beyond_the_ends():
 
 def test_the_step_is_kept_as_written():
     assert str(read_length("2.50 µm")) == "2.5um"
-    assert DepthScale.of_step(Length(2.0, "um"), 4).step == 2.0
+    assert DepthScale.of_step(Length(2.0, "um"), range(4)).step == 2.0
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -264,9 +264,9 @@ def _parts(stack: PlaneStack) -> list[PlaneStack]:
 def _depth_scale(stack: PlaneStack, z_step: str | None) -> DepthScale:
     """What a step is: as asked for, or as the file says."""
     if z_step is not None:
-        return DepthScale.of_step(read_length(z_step), stack.count)
+        return DepthScale.of_step(read_length(z_step), range(stack.count))
     if stack.held is not None and stack.held.z_step is not None:
-        return DepthScale.of_step(Length(abs(stack.held.z_step), "um"), stack.count)
+        return DepthScale.of_step(Length(abs(stack.held.z_step), "um"), range(stack.count))
     return DepthScale.in_steps(stack.count)
 
 
