@@ -99,6 +99,7 @@ def paint_lost_detail(image: NDArray[Any], lost_detail: LostDetail) -> Map:
         lost_detail: Of that picture.
 
     Example:
+        >>> from allfocus.fusion.detail_meter import measure_lost_detail
         >>> sharp = np.random.default_rng(0).random((128, 128), np.float32)
         >>> painted = paint_lost_detail(sharp * 0, measure_lost_detail(sharp * 0, [sharp, sharp * 0]))
         >>> [round(value, 2) for value in painted[64, 64].tolist()]

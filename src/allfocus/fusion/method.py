@@ -138,7 +138,8 @@ def weights_files(method: Method) -> list[Path]:
     """Returns the files of a method's network; none for classical methods, and for weights that are not at hand.
 
     Example:
-        >>> [path.name for path in weights_files(find_method("ips-hard"))]
+        >>> from allfocus.fusion.methods import METHODS
+        >>> [path.name for path in weights_files(METHODS["ips-hard"])]
         ['ips.onnx', 'ips.safetensors']
     """
     if method.abilities.weights:
