@@ -150,6 +150,18 @@ def test_padding_to_a_multiple_of_eight_moves_nothing(pair):
     assert np.mean(decision[away] == sharp[away]) > 0.995
 
 
+@pytest.mark.parametrize("size", [(208, 288), (207, 287), (206, 285), (201, 281)])
+def test_a_dark_rim_is_not_taken_for_detail_where_a_picture_ends(size):
+    """A frame that was blurred with black around it darkens towards its ends, and sides may be odd."""
+    truth = np.ascontiguousarray(render_scene("foliage", frames=2, size=(208, 288)).truth[: size[0], : size[1]])
+    blurred = cv2.GaussianBlur(truth, (0, 0), 3.0, borderType=cv2.BORDER_CONSTANT)
+    first = (np.arange(size[1]) < 140)[:, None]
+    image = fuse_ips([np.where(first, truth, blurred), np.where(first, blurred, truth)], device="cpu").image
+    error = np.abs(image - truth).mean(axis=2)
+    for ends in (error[0], error[-1], error[:, 0], error[:, -1]):
+        assert ends.mean() < 2e-3
+
+
 def test_a_picture_pixel_is_the_pixel_of_the_frame_that_the_decision_names(desk):
     image, decision, *_ = fuse_ips(desk.frames)
     named = np.take_along_axis(np.stack(desk.frames), decision[None, ..., None].astype(int), axis=0)[0]

@@ -327,3 +327,22 @@ def test_each_network_gets_its_own_loss():
     picture = batch.frames[:, 1]
     found = network_loss(lambda _: picture, batch, levels=2, label_share=0.3)
     assert torch.equal(found, picture_loss(picture, batch.target))
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_beyond_the_end_of_a_picture_nothing_is_seen_and_nothing_is_asked(levels):
+    """Frames and target may be anything there: what the decision learns is the same."""
+    inside = torch.zeros(1, 1, 32, 32)
+    inside[..., :28, :24] = 1
+    batch = dataclasses.replace(make_batch(size=32), inside=inside)
+    noise = torch.rand(batch.frames.shape, generator=torch.Generator().manual_seed(5))
+    frames = torch.where(inside > 0, batch.frames, noise)
+    other = dataclasses.replace(batch, frames=frames, target=torch.where(inside[0] > 0, batch.target, 1 - noise[:, 1]))
+    torch.manual_seed(1)
+    network = StackNetwork(StackNetworkConfig())
+    found = []
+    for sample in (batch, other):
+        network.zero_grad()
+        stack_loss(network, sample, levels=levels, label_share=0.2, with_context=1).backward()
+        found.append(torch.cat([parameter.grad.flatten() for parameter in network.head.parameters()]))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-7)

@@ -257,6 +257,27 @@ def test_photos_of_crop_and_margin_are_large_enough(bank, monkeypatch, kind):
     assert max(asked) <= CROP + 2 * margin_around(only(kind))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_pictures_that_end_early_repeat_their_last_row_and_column(bank, kind):
+    """Up to seven pixels, other numbers in other batches; what comes before the end is as without it."""
+    cuts = set()
+    for seed in range(12):
+        whole, batch = (draw(bank, only(kind, ended=share), seed=seed) for share in (0.0, 1.0))
+        assert whole.inside is None
+        assert batch.inside is not None
+        rows, columns = (int(batch.inside[0, 0].amax(side).sum()) for side in (1, 0))
+        assert batch.inside.sum() == rows * columns
+        assert min(rows, columns) > CROP - 8
+        for name in ("frames", "target", "label", "gain"):
+            own, before = getattr(batch, name), getattr(whole, name)
+            assert torch.equal(own[..., :rows, :columns], before[..., :rows, :columns])
+            assert (own[..., rows:, :] == own[..., rows - 1 : rows, :]).all()
+            assert (own[..., columns:] == own[..., columns - 1 : columns]).all()
+        cuts |= {CROP - rows, CROP - columns}
+    assert len(cuts) > 4
+    assert not draw(bank, only(kind, ended=1e-9)).inside.logical_not().any()
+
+
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_shares_are_rounded_without_losing_a_sample(batch):
     recipe = dataclasses.replace(MULTI_SCALE, pixel=0.08, blob=0.34, moved=0.18, graded=0.2, stack=0.2)
