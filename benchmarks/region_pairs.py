@@ -1,11 +1,12 @@
 """How exactly edges between sharp and blurred regions are found, on photos that no shipped weights were trained with.
 
-Run: python benchmarks/region_pairs.py PHOTOS [--method ips ...] [--zeros]
-PHOTOS is a folder with SOURCES.csv beside the photos; those whose licence class the recipe of `ips` does not allow are
-taken. Each gives a crop of 384 pixels and a smooth random region; half of the regions follow the brightness of the
-picture, half have a soft edge. One frame is sharp inside the region, the other outside, each blurred by a Gaussian of
-1.5 to 6 pixels elsewhere; `--zeros` filters with zeros around the picture, which leaves a dark rim. Prints the mean
-PSNR over 24 pairs, results rounded to 8 bits. It uses public functions alone, so it runs on older versions too.
+Run: python benchmarks/region_pairs.py PHOTOS [--method ips ...] [--zeros] [--size 384]
+PHOTOS is a folder with SOURCES.csv beside the photos; those whose licence class the recipe of `ips` does not allow
+are taken. Each gives a crop of 384 pixels (`--size`; an odd one ends between two cells of the network) and a smooth
+random region; half of the regions follow the brightness of the picture, half have a soft edge. One frame is sharp
+inside the region, the other outside, each blurred by a Gaussian of 1.5 to 6 pixels elsewhere; `--zeros` filters with
+zeros around the picture, which leaves a dark rim. Prints the mean PSNR over 24 pairs, results rounded to 8 bits. It
+uses public functions alone, so it runs on older versions too.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from PIL import Image
 
 import allfocus
 
-SIZE, PAIRS, SEED = 384, 24, 5
+PAIRS, SEED = 24, 5
 ALLOWED = ("free", "share-alike")
 """Licence classes of recipes/ips.toml."""
 Picture = NDArray[np.float32]
@@ -31,8 +32,9 @@ def main() -> None:
     parser.add_argument("photos", type=Path)
     parser.add_argument("--method", action="append", help="ips without it")
     parser.add_argument("--zeros", action="store_true")
+    parser.add_argument("--size", type=int, default=384)
     arguments = parser.parse_args()
-    pairs = make_pairs(arguments.photos, zeros=arguments.zeros)
+    pairs = make_pairs(arguments.photos, arguments.size, zeros=arguments.zeros)
     for method in arguments.method or ["ips"]:
         scores = []
         for first, second, truth in pairs:
@@ -41,7 +43,7 @@ def main() -> None:
         print(f"{method}: {np.mean(scores):.2f} dB over {len(scores)} pairs", flush=True)
 
 
-def make_pairs(folder: Path, *, zeros: bool) -> list[tuple[Picture, Picture, Picture]]:
+def make_pairs(folder: Path, size: int, *, zeros: bool) -> list[tuple[Picture, Picture, Picture]]:
     """Two frames and the truth of each pair."""
     with (folder / "SOURCES.csv").open(encoding="utf-8", newline="") as table:
         names = sorted(row["file"] for row in csv.DictReader(table) if row["licence_class"] not in ALLOWED)
@@ -49,12 +51,12 @@ def make_pairs(folder: Path, *, zeros: bool) -> list[tuple[Picture, Picture, Pic
     pairs: list[tuple[Picture, Picture, Picture]] = []
     for place in generator.permutation(len(names)):
         photo = np.asarray(Image.open(folder / names[place]).convert("RGB"))
-        if min(photo.shape[:2]) >= 2 * SIZE:
+        if min(photo.shape[:2]) >= 2 * size:
             photo = cv2.resize(photo, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
-        if min(photo.shape[:2]) < SIZE:
+        if min(photo.shape[:2]) < size:
             continue
-        top, left = (int(generator.integers(0, length - SIZE + 1)) for length in photo.shape[:2])
-        truth = photo[top : top + SIZE, left : left + SIZE].astype(np.float32) / np.float32(255)
+        top, left = (int(generator.integers(0, length - size + 1)) for length in photo.shape[:2])
+        truth = photo[top : top + size, left : left + size].astype(np.float32) / np.float32(255)
         region = _region(truth, len(pairs), generator)[..., None]
         first, second = blurred_pair(truth, region, float(generator.uniform(1.5, 6)), zeros=zeros)
         pairs.append((first, second, truth))
@@ -74,9 +76,10 @@ def blurred_pair(truth: Picture, region: Picture, deviation: float, *, zeros: bo
 
 def _region(truth: Picture, number: int, generator: np.random.Generator) -> Picture:
     """Where the first frame is sharp, 0..1."""
+    size = len(truth)
     cell = int(generator.choice([64, 128, 192]))
-    noise = generator.standard_normal((SIZE // cell + 3,) * 2).astype(np.float32)
-    field = cv2.resize(noise, (SIZE, SIZE), interpolation=cv2.INTER_CUBIC)
+    noise = generator.standard_normal((size // cell + 3,) * 2).astype(np.float32)
+    field = cv2.resize(noise, (size, size), interpolation=cv2.INTER_CUBIC)
     if number % 2:
         brightness = cv2.GaussianBlur(truth.mean(axis=2), (0, 0), 2.5)
         brightness = (brightness - brightness.mean()) / (brightness.std() + 0.02)
