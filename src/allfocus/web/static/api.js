@@ -1,5 +1,8 @@
 // The only module that talks to the server. Every failure becomes an ApiError with a sentence for the reader.
 
+import { phrase } from "./texts.js";
+
+
 export class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -9,16 +12,16 @@ export class ApiError extends Error {
 }
 
 const WITHOUT_TEXT = {
-  401: "The server asks for its token. It was printed where `allfocus serve` was started.",
-  403: "The server refused this page. Open the studio at the address that `allfocus serve` printed.",
-  404: "The server does not know this any more. It may have been removed after its lifetime.",
-  409: "That is not possible at this moment. Wait until the present step is done.",
-  413: "The file is larger than the server takes. Start it with a higher --max-upload.",
-  415: "The file is not a picture that can be read. Give TIFF, PNG, JPEG, WebP or a camera RAW file.",
-  429: "The server has too much to do. Try again in a moment.",
-  507: "There is no space left in the server's work folder. Delete earlier stacks or give it a larger --work folder.",
+  401: phrase("api.status-401"),
+  403: phrase("api.status-403"),
+  404: phrase("api.status-404"),
+  409: phrase("api.status-409"),
+  413: phrase("api.status-413"),
+  415: phrase("api.status-415"),
+  429: phrase("api.status-429"),
+  507: phrase("api.status-507"),
 };
-const NO_ANSWER = "The studio's server does not answer. Is `allfocus serve` still running?";
+const NO_ANSWER = phrase("api.no-answer");
 
 /** The sentence of an error answer: the server's own where it sent one. */
 function sentence(status, body) {
@@ -29,7 +32,7 @@ function sentence(status, body) {
   } catch {
     // Not JSON: a proxy's page, say. The status has a sentence of its own.
   }
-  return WITHOUT_TEXT[status] ?? `The server failed (status ${status}). Its terminal says why.`;
+  return WITHOUT_TEXT[status] ?? phrase("api.failed", { status });
 }
 
 let onTokenWanted = () => {};
@@ -157,7 +160,7 @@ function upload(address, file, onProgress) {
     exchange.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     exchange.onerror = () => {
       onLost();
-      reject(new ApiError(`${file.name} could not be sent. ${NO_ANSWER}`));
+      reject(new ApiError(phrase("api.not-sent", { name: file.name, reason: NO_ANSWER })));
     };
     exchange.onload = () => {
       if (exchange.status === 401) onTokenWanted();

@@ -8,6 +8,7 @@ import { drawRim, drawStroke } from "./painting.js";
 import { sharpestFrame } from "./sharpest.js";
 import { emit, nameOf, on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { notInTiles, send } from "./strokes.js";
+import { phrase } from "./texts.js";
 import { bestLevel, invalidate, paneAt, panes, screenPoint, view } from "./viewer.js";
 
 const PAINTABLE = ["result", "side"];
@@ -31,7 +32,7 @@ export function toggleBrush(wanted = !state.brush.on) {
   if (wanted && !PAINTABLE.includes(state.view)) setView("result");
   setBrush({ on: wanted });
   if (wanted) emit("show-picture");
-  announce(wanted ? `Brush on, painting from ${nameOf(sourceOf(state.other))}.` : "Brush off.");
+  announce(wanted ? phrase("retouch.on", { name: nameOf(sourceOf(state.other)) }) : phrase("retouch.off"));
 }
 
 /** The brush takes strokes off again: it paints from the result as it was fused. */
@@ -39,7 +40,7 @@ export function toggleEraser(wanted = !state.brush.erases) {
   if (phase() !== "done") return;
   if (wanted && !state.brush.on) toggleBrush(true);
   setBrush({ erases: wanted });
-  announce(wanted ? "The brush takes strokes off." : `The brush paints from ${nameOf(sourceOf(state.other))}.`);
+  announce(wanted ? phrase("retouch.erases") : phrase("retouch.paints", { name: nameOf(sourceOf(state.other)) }));
 }
 
 export const resizeBrush = (factor) => {
@@ -54,7 +55,7 @@ export function stepSource(step) {
   const next = layers[(place + step + layers.length) % layers.length];
   if (!next) return;
   setOther(next.layer);
-  announce(`Source: ${next.name}`);
+  announce(phrase("retouch.source", { name: next.name }));
 }
 
 /** Takes the frame that is sharpest under the cursor as the source; in the middle of the view without a cursor. */
@@ -62,12 +63,12 @@ export async function pickSharpest() {
   if (phase() !== "done" || !view.store || byId("pick-sharpest").disabled) return;
   const label = byId("pick-sharpest-label");
   const shown = label.textContent;
-  label.textContent = "Comparing the frames…"; // the first time each must be aligned again
+  label.textContent = phrase("retouch.comparing"); // the first time each must be aligned again
   const layer = await attempt(() => sharpestFrame(cursor ?? view.camera), byId("pick-sharpest"));
   label.textContent = shown;
   if (!layer) return;
   setOther(layer);
-  say(`${nameOf(layer)} is sharpest here.`, "good");
+  say(phrase("retouch.is-sharpest", { name: nameOf(layer) }), "good");
 }
 
 /** The place in the result under a pointer; a stroke stays with the pane in which it began. */

@@ -6,6 +6,7 @@ import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from ".
 import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
+import { phrase } from "./texts.js";
 import { fitPicture, zoomBy, zoomTo } from "./viewer.js";
 
 const ACTIONS = {
@@ -32,49 +33,49 @@ const ACTIONS = {
 };
 
 const SHEET = [
-  ["Views", VIEWS.map(([, title, key]) => [key, title]).concat([["H", "hold: the frame instead of the result"]])],
+  [phrase("shortcuts.views"), VIEWS.map(([, title, key]) => [key, title]).concat([["H", phrase("shortcuts.hold")]])],
   [
-    "Picture",
+    phrase("page.picture"),
     [
-      ["Wheel", "zoom to the cursor"],
-      ["Drag", "move; with the brush on, hold Space"],
-      ["0", "whole picture"],
+      [phrase("shortcuts.key-wheel"), phrase("shortcuts.wheel")],
+      [phrase("shortcuts.key-drag"), phrase("shortcuts.drag")],
+      ["0", phrase("shortcuts.whole")],
       ["1  2", "100 %, 200 %"],
-      ["+  -", "zoom"],
-      ["Arrows", "move"],
+      ["+  -", phrase("shortcuts.zoom")],
+      [phrase("shortcuts.key-arrows"), phrase("shortcuts.move")],
     ],
   ],
   [
-    "Brush",
+    phrase("retouch.brush"),
     [
-      ["B", "on, off"],
-      ["[  ]", "smaller, larger; or Shift and wheel"],
-      ["{  }", "softer, harder"],
-      [",  .", "previous, next source"],
-      ["E", "take strokes off, paint"],
-      ["S", "sharpest frame under the cursor; or Alt and click"],
-      ["Arrows, Enter", "move the brush, paint a dab"],
-      ["Ctrl+Z", "undo"],
-      ["Ctrl+Shift+Z", "redo"],
+      ["B", phrase("shortcuts.on-off")],
+      ["[  ]", phrase("shortcuts.size")],
+      ["{  }", phrase("shortcuts.hardness")],
+      [",  .", phrase("shortcuts.source")],
+      ["E", phrase("shortcuts.erase")],
+      ["S", phrase("shortcuts.sharpest")],
+      [phrase("shortcuts.key-arrows-enter"), phrase("shortcuts.dab")],
+      [phrase("shortcuts.key-undo"), phrase("shortcuts.undo")],
+      [phrase("shortcuts.key-redo"), phrase("shortcuts.redo")],
     ],
   ],
   [
-    "Check",
+    phrase("page.check"),
     [
-      ["N", "next place that is worth a look"],
-      ["P", "the place before"],
-      ["R", "paint the frame in there"],
-      ["I", "dismiss it, or take that back"],
-      ["Esc", "enough of it"],
+      ["N", phrase("shortcuts.next")],
+      ["P", phrase("shortcuts.previous")],
+      ["R", phrase("shortcuts.paint")],
+      ["I", phrase("shortcuts.dismiss")],
+      ["Esc", phrase("shortcuts.leave")],
     ],
   ],
   [
-    "Frames",
+    phrase("page.frames"),
     [
-      ["Arrows", "next, previous frame"],
-      ["Alt+Arrows", "move the frame"],
-      ["X", "leave it out, take it in"],
-      ["Delete", "remove it"],
+      [phrase("shortcuts.key-arrows"), phrase("shortcuts.frames")],
+      [phrase("shortcuts.key-alt-arrows"), phrase("shortcuts.move-frame")],
+      ["X", phrase("shortcuts.include")],
+      [phrase("shortcuts.key-delete"), phrase("shortcuts.remove")],
     ],
   ],
 ];

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { asSentence } from "./elements.js";
+import { phrase } from "./texts.js";
 
 export const state = {
   limits: null,
@@ -138,8 +139,8 @@ export function otherLayers() {
   return job.result.layers.flatMap((layer) => {
     if (layer.startsWith("frame-")) return [{ layer, name: frames[layer] ?? layer.slice(6), kind: "frame" }];
     if (layer.startsWith("method-")) return [{ layer, name: layer.slice(7), kind: "method" }];
-    if (layer.startsWith("retouched-")) return [{ layer, name: `${results[layer.slice(10)]}, retouched`, kind: "result" }];
-    if (layer.startsWith("run-")) return [{ layer, name: isRetouched(layer) ? `${results[layer]}, as fused` : results[layer], kind: "result" }];
+    if (layer.startsWith("retouched-")) return [{ layer, name: phrase("results.retouched", { name: results[layer.slice(10)] }), kind: "result" }];
+    if (layer.startsWith("run-")) return [{ layer, name: isRetouched(layer) ? phrase("results.as-fused", { name: results[layer] }) : results[layer], kind: "result" }];
     return [];
   });
 }

@@ -5,6 +5,7 @@ import { plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { areaOfStroke } from "./painting.js";
 import { emit, nameOf, on, phase, refreshJob, setJob, state } from "./state.js";
+import { phrase } from "./texts.js";
 import { invalidate, view } from "./viewer.js";
 
 let pending = []; // strokes whose new tiles have not arrived
@@ -44,11 +45,11 @@ export function send(stroke) {
       stroke.revision = answer.revision;
       stroke.area = answer.area;
       takeChange(job, { revision: answer.revision, area: answer.area, strokes: [...state.job.strokes, answer.stroke], redo_count: 0 });
-      announce(`Painted from ${nameOf(stroke.source)}.`);
+      announce(phrase("strokes.painted", { name: nameOf(stroke.source) }));
     } catch (problem) {
       pending = pending.filter((other) => other !== stroke);
       invalidate();
-      if (problem.status === 0) say("The last stroke could not be sent and is not in the result. Paint it again.", "bad");
+      if (problem.status === 0) say(phrase("strokes.lost"), "bad");
       throw problem;
     }
   });
@@ -60,15 +61,15 @@ function stepBack(call, word) {
     const { revision, area, strokes, redo_count } = await call(job.id);
     pending = [];
     takeChange(job, { revision, area, strokes, redo_count });
-    announce(`${word}. ${plural(strokes.filter(({ hidden }) => !hidden).length, "stroke")} in the result.`);
+    announce(`${word} ${phrase("retouch.all", { strokes: plural(strokes.filter(({ hidden }) => !hidden).length, "stroke") })}.`);
   });
 }
 
-export const undo = () => phase() === "done" && state.job.strokes.length > 0 && stepBack(api.undo, "Undone");
-export const redo = () => phase() === "done" && state.job.redo_count > 0 && stepBack(api.redo, "Done again");
+export const undo = () => phase() === "done" && state.job.strokes.length > 0 && stepBack(api.undo, phrase("strokes.undone"));
+export const redo = () => phase() === "done" && state.job.redo_count > 0 && stepBack(api.redo, phrase("strokes.redone"));
 
 /** Leaves a stroke out of the picture for now, or takes it in again. */
-export const hide = (stroke, hidden) => stepBack((id) => api.hideStroke(id, stroke, hidden), hidden ? "Hidden" : "Shown");
+export const hide = (stroke, hidden) => stepBack((id) => api.hideStroke(id, stroke, hidden), hidden ? phrase("strokes.hidden") : phrase("strokes.shown"));
 
 /** The strokes that the tiles of a level do not show yet; they are drawn on top. */
 export function notInTiles(level) {

@@ -4,6 +4,7 @@ import { LARGEST_SCALE, fit, keepInside, toPicture, toScreen, zoomAt } from "./c
 import { byId } from "./elements.js";
 import { say } from "./messages.js";
 import { emit, on, phase, state } from "./state.js";
+import { phrase } from "./texts.js";
 import { TileStore } from "./tiles.js";
 
 const FLICKER_MILLISECONDS = 600;
@@ -229,7 +230,7 @@ export function openResult() {
   const { job } = state;
   const isBeside = id === job.id && width === job.result.width && height === job.result.height; // another of this stack
   view.store?.close();
-  view.store = new TileStore(state.job, { changed: invalidate, failed: (text) => say(`A part of the picture could not be loaded. ${text}`, "error") });
+  view.store = new TileStore(state.job, { changed: invalidate, failed: (text) => say(phrase("viewer.part", { reason: text }), "error") });
   resize();
   if (isBeside) invalidate();
   else fitPicture();

@@ -1,0 +1,73 @@
+// Every text of the page comes from the tables in texts/, one for each language; this module chooses the table, fills in
+// what the page itself holds, and writes numbers as the language does. It is ready before the modules that import it run.
+
+/** Each language by its code, named in itself. */
+export const LANGUAGES = { en: "English", de: "Deutsch", fr: "Français" };
+const KEY = "allfocus-language";
+const FALLBACK = "en";
+
+/** The language that was chosen here, or null to follow the browser. */
+export function chosenLanguage() {
+  try {
+    const code = localStorage.getItem(KEY);
+    return code in LANGUAGES ? code : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Remembers a language, or with null to follow the browser, and shows the page in it. */
+export function chooseLanguage(code) {
+  try {
+    if (code) localStorage.setItem(KEY, code);
+    else localStorage.removeItem(KEY);
+  } catch {
+    return; // a private window may refuse storage; the browser's own setting then decides
+  }
+  location.reload();
+}
+
+const wanted = navigator.languages.map((tag) => tag.toLowerCase().split("-")[0]);
+/** The code of the page's language. */
+export const language = chosenLanguage() ?? wanted.find((code) => code in LANGUAGES) ?? FALLBACK;
+
+/** For dates and numbers: with the region of the browser where that is of the page's language. */
+export const locale = navigator.languages.find((tag) => tag.toLowerCase().split("-")[0] === language) ?? language;
+
+const answer = await fetch(`/static/texts/${language}.json`);
+if (!answer.ok) throw new Error(`/static/texts/${language}.json: ${answer.status}`);
+const table = await answer.json();
+const forms = new Intl.PluralRules(language);
+const whole = new Intl.NumberFormat(locale, { useGrouping: "min2", maximumFractionDigits: 3 });
+
+const fill = (pattern, values) =>
+  pattern.replace(/\{(\w+)\}/g, (_, name) => (typeof values[name] === "number" ? whole.format(values[name]) : String(values[name])));
+
+/** The text of a key with its values filled in; where it has several forms, `count` chooses. */
+export function phrase(key, values = {}) {
+  const entry = table[key];
+  if (entry === undefined) throw new Error(`no text for ${key}`);
+  return fill(typeof entry === "string" ? entry : (entry[forms.select(values.count)] ?? entry.other), values);
+}
+
+/** What the server says in English, in the language of the page where its table has it under this key. */
+export const serverPhrase = (key, english) => table[`server.${key}`] ?? english;
+
+/** A number with so many digits after the point, as the language writes it. */
+export const decimal = (value, digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+
+/** Fills in the texts of the page itself; what stands between backticks is code. */
+function fillPage() {
+  document.documentElement.lang = language;
+  for (const node of document.querySelectorAll("[data-phrase]")) {
+    const parts = phrase(node.dataset.phrase).split("`");
+    node.replaceChildren(...parts.map((part, place) => (place % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part)));
+  }
+  const attributes = { phraseLabel: "aria-label", phraseTitle: "title", phrasePlaceholder: "placeholder" };
+  for (const [name, attribute] of Object.entries(attributes)) {
+    const marked = document.querySelectorAll(`[data-${name.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`)}]`);
+    for (const node of marked) node.setAttribute(attribute, phrase(node.dataset[name]));
+  }
+}
+
+fillPage();
