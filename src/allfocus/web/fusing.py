@@ -350,21 +350,23 @@ class Fusions:
                     if work.cancelled:
                         self._conclude(job, work, CANCELLED, None)
                     else:
-                        self._conclude(job, work, FAILED, self._studio.told(error.error))
+                        self._conclude(job, work, FAILED, self._studio.told(error.error), error.error.code)
             return None
 
-    def _conclude(self, job: Job, work: Work, state: str, error: str | None) -> None:
+    def _conclude(self, job: Job, work: Work, state: str, error: str | None, code: str | None = None) -> None:
         self._studio.progress.pop(job.id, None)
         if work.alternative:
             if state == CANCELLED:
                 job.alternatives = [item for item in job.alternatives if item.method != work.method]
             else:
-                self._set_alternative(job, work.method, state, error)
+                self._set_alternative(job, work.method, state, error, code)
             self._studio.store.save(job)
         else:
-            self._studio.store.conclude(job, state, error)
+            self._studio.store.conclude(job, state, error, code)
 
-    def _set_alternative(self, job: Job, method: str, state: str, error: str | None) -> None:
+    def _set_alternative(
+        self, job: Job, method: str, state: str, error: str | None, code: str | None = None
+    ) -> None:
         for item in job.alternatives:
             if item.method == method:
-                item.state, item.error = state, error
+                item.state, item.error, item.error_code = state, error, code

@@ -86,6 +86,8 @@ class Alternative:
     method: str
     state: str
     error: str | None = None
+    error_code: str | None = None
+    """Which error of the library it is, if it is one."""
 
 
 @dataclass
@@ -175,6 +177,8 @@ class Job:
     changed: float
     state: str = NEW
     error: str | None = None
+    error_code: str | None = None
+    """Which error of the library it is, if it is one."""
     frames: list[Frame] = field(default_factory=list)
     options: FuseOptions | None = None
     notices: list[str] = field(default_factory=list)
@@ -291,6 +295,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "created": job.created,
         "state": job.state,
         "error": job.error,
+        "error_code": job.error_code,
         "frames": show_frames(job),
         "options": {name: getattr(job.options, name) for name in offered(STUDIO)} if job.options else None,
         "progress": progress,

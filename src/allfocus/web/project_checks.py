@@ -232,7 +232,7 @@ def _settle_frame(root: Path, frame: Frame, record: dict[str, Any]) -> None:
 def _settle_job(root: Path, job: Job) -> None:
     """What a stranger wrote for people to read or to copy is written anew, or cut to a length that can be read."""
     job.name = clean_name(job.name, "project")[:LONGEST_NAME]
-    job.state, job.error = (DONE if job.run is not None else NEW), None
+    job.state, job.error, job.error_code = (DONE if job.run is not None else NEW), None, None
     job.notices = [clean_text(text) for text in job.notices[:MOST_TEXTS]]
     job.created = job.changed = time.time()
     for run in job.runs():

@@ -24,6 +24,7 @@ from allfocus.web.open_routes import make_open_routes
 from allfocus.web.page_routes import add_page_routes
 from allfocus.web.preference_routes import make_preference_routes
 from allfocus.web.preferences import Preferences
+from allfocus.web.processes import TaskError
 from allfocus.web.project_routes import make_project_routes
 from allfocus.web.refusals import Refusal
 from allfocus.web.result_routes import make_result_routes
@@ -90,7 +91,7 @@ def _add_error_answers(app: FastAPI) -> None:
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:
         headers = {"retry-after": str(error.retry_after)} if error.retry_after else None
-        return _error_answer(error.status, error.text, headers)
+        return _error_answer(error.status, error.text, headers, code=_code_behind(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -118,6 +119,13 @@ def _add_error_answers(app: FastAPI) -> None:
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         _log.error("unexpected error", exc_info=error)
         return _error_answer(500, "the server made a mistake; its log says more, and please report it")
+
+
+def _code_behind(refusal: Refusal) -> str | None:
+    """The code of the library's error that a refusal tells of; None where it is the studio's own."""
+    cause = refusal.__cause__
+    error = cause.error if isinstance(cause, TaskError) else cause
+    return error.code if isinstance(error, AllfocusError) else None
 
 
 def _error_answer(

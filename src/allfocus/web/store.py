@@ -128,16 +128,16 @@ class JobStore:
 
     def queue(self, job: Job, options: FuseOptions) -> None:
         """A job waits to be fused with these options."""
-        self.change(job, state=QUEUED, error=None, options=options, notices=[])
+        self.change(job, state=QUEUED, error=None, error_code=None, options=options, notices=[])
 
     def begin(self, job: Job) -> None:
         """A job is being fused."""
         self.change(job, state=RUNNING)
 
-    def conclude(self, job: Job, state: str, error: str | None) -> None:
+    def conclude(self, job: Job, state: str, error: str | None, code: str | None = None) -> None:
         """The fusion of a job has ended, whether or not that can be put on disk."""
         with self.lock:
-            job.state, job.error = state, error
+            job.state, job.error, job.error_code = state, error, code
             self.save(job)
 
     def stop_active(self, reason: str) -> None:

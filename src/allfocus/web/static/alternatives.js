@@ -6,7 +6,7 @@ import { attempt } from "./messages.js";
 import { inOrder, titleOf } from "./options.js";
 import "./retouch_panel.js"; // which makes the place for them, and so hears of a job first
 import { alternativeAtWork, on, phase, setJob, state } from "./state.js";
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
 
 function drawAlternatives() {
   const { job } = state;
@@ -25,7 +25,7 @@ function drawAlternatives() {
       {},
       element("label", { for: "alternative" }, phrase("alternatives.heading")),
       element("div.row", {}, select, add),
-      element("p.hint", { id: "alternative-hint", role: "status" }, failed?.error ? asSentence(failed.error) : ""),
+      element("p.hint", { id: "alternative-hint", role: "status" }, failed?.error ? asSentence(told(failed.error, { code: failed.error_code })) : ""),
     ),
   );
   drawAlternativeHint();

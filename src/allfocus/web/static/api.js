@@ -1,6 +1,7 @@
 // The only module that talks to the server. Every failure becomes an ApiError with a sentence for the reader.
 
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
+
 
 
 export class ApiError extends Error {
@@ -26,8 +27,8 @@ const NO_ANSWER = phrase("api.no-answer");
 /** The sentence of an error answer: the server's own where it sent one. */
 function sentence(status, body) {
   try {
-    const { error, detail } = JSON.parse(body);
-    if (error) return error;
+    const { error, code, detail } = JSON.parse(body);
+    if (error) return told(error, { code, status });
     if (typeof detail === "string") return detail;
   } catch {
     // Not JSON: a proxy's page, say. The status has a sentence of its own.

@@ -3,6 +3,7 @@
 import { decimal, phrase } from "./texts.js";
 
 
+
 /**
  * Makes one element: element("button.quiet", { onclick, "aria-label": "Close" }, "x").
  * Properties that start with "on" become listeners; true, false and null set or leave out the attribute.
@@ -100,7 +101,7 @@ export const plural = (count, word) => phrase(`count.${word}`, { count });
 /** "nothing was moved" -> "Nothing was moved."; a file name at the front keeps its letters. */
 export function asSentence(text) {
   const trimmed = text.trim();
-  const isWord = /^[a-z]+[ ,]/.test(trimmed);
+  const isWord = /^\p{Ll}+[ ,’]/u.test(trimmed);
   return `${isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed}${/[.?!…]$/.test(trimmed) ? "" : "."}`;
 }
 

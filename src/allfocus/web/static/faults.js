@@ -144,6 +144,7 @@ function summary() {
   return `${parts.filter(Boolean).join(", ")}.`;
 }
 
+const STANDING = { painted: phrase("faults.painted"), dismissed: phrase("faults.dismissed") };
 const SIGNS = { painted: "brush", dismissed: "close" };
 
 function row(fault, place) {
@@ -158,7 +159,7 @@ function row(fault, place) {
       element("span.fault-number", {}, stands === "open" ? String(place + 1) : icon(SIGNS[stands])),
       element("span.fault-text", {}, element("strong", {}, lost ? phrase("faults.lost-short", { percent: Math.round(fault.share * 100) }) : phrase("faults.doubt-short")), element("small", {}, fault.layer ? nameOf(fault.layer) : phrase("faults.removed-short"))),
       element("small", {}, `${fault.width} × ${fault.height}`),
-      stands !== "open" && element("span.unseen", {}, `, ${phrase(`faults.${stands}`)}`),
+      stands !== "open" && element("span.unseen", {}, `, ${STANDING[stands]}`),
     ),
   );
 }
@@ -199,7 +200,7 @@ function drawBar() {
     element(`button.small${kind}`, { id, title: `${label} (${key})`, onclick: action }, label, element("kbd", {}, key));
   bar.replaceChildren(
     element("span.fault-place", {}, `${at() + 1} / ${faults.length}`),
-    element("span.fault-about", {}, describe(fault), stands !== "open" && element("em", {}, ` ${phrase(`faults.${stands}`)}`), !faults.some(isOpen) && ` — ${ALL_DONE}`),
+    element("span.fault-about", {}, describe(fault), stands !== "open" && element("em", {}, ` ${STANDING[stands]}`), !faults.some(isOpen) && ` — ${ALL_DONE}`),
     act("bar-previous", phrase("faults.previous"), "P", previousFault),
     act("bar-mend", phrase("faults.paint", { name: nameOf(sourceOf(state.other)) }), "R", mendFault, ".primary"),
     act("bar-dismiss", stands === "dismissed" ? phrase("faults.take-back") : phrase("faults.dismiss"), "I", dismissFault),

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt } from "./messages.js";
 import { arrangements, emit, inTurn, on, phase, setJob, setOther, setView, state } from "./state.js";
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
 import { dismissUpload, sendAgain } from "./uploads.js";
 
 const list = byId("frame-list");
@@ -98,7 +98,7 @@ async function explain(frame, address) {
 }
 
 function card(known, place, count) {
-  const frame = unreadable.has(known.id) ? { ...known, problem: known.problem ?? unreadable.get(known.id) } : known;
+  const frame = { ...known, problem: known.problem ? told(known.problem) : unreadable.get(known.id) };
   const chosen = phase() === "done" && state.other === `frame-${frame.id}`;
   const size = phrase("page.size", { width: frame.width, height: frame.height, bits: frame.bit_depth });
   const button = (label, sign, action, disabled = false) =>

@@ -5,7 +5,7 @@ import { asSentence, byId, element, icon, plural, readableBytes } from "./elemen
 import { announce, attempt, say } from "./messages.js";
 import { chosenOptions } from "./options.js";
 import { setJob } from "./state.js";
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
 import { placeOf } from "./uploads.js";
 
 const AT_ONCE = 2;
@@ -137,7 +137,7 @@ function takeCut({ by, stacks: found }) {
   const lasts = found.map(({ name }) => name.split("/").at(-1));
   stacks = found.map((stack, place) => {
     const isUnique = lasts.filter((last) => last === lasts[place]).length === 1;
-    const problem = stack.problem || (stack.frames.length < 2 && by !== "file" ? phrase("intake.one-picture") : "");
+    const problem = (stack.problem && told(stack.problem)) || (stack.frames.length < 2 && by !== "file" ? phrase("intake.one-picture") : "");
     return { ...stack, title: isUnique ? lasts[place] : stack.name.replaceAll("/", " - "), problem, wanted: !problem };
   });
 }

@@ -7,7 +7,7 @@ import { chosenOptions } from "./options.js";
 import { drawQueue, showProgress } from "./queue.js";
 import { addressOf, cover, describe, readableTime } from "./stacks.js";
 import { setJob, state } from "./state.js";
-import { locale, phrase } from "./texts.js";
+import { locale, phrase, told } from "./texts.js";
 
 const DAYS_UNTIL_OLD = 30;
 const SHOWN = [
@@ -96,8 +96,8 @@ function row(stack) {
       drawTools();
     },
   });
-  const small = (key, sign, action, more = {}) => element("button.plain", { "aria-label": phrase(`library.${key}-name`, { name }), title: phrase(`page.${key}`), onclick: action, ...more }, icon(sign));
-  const trouble = stack.missing ? phrase("library.missing", { frames: plural(stack.missing, "frame") }) : stack.state === "failed" ? asSentence(stack.error ?? "") : "";
+  const small = (title, label, sign, action, more = {}) => element("button.plain", { "aria-label": label, title, onclick: action, ...more }, icon(sign));
+  const trouble = stack.missing ? phrase("library.missing", { frames: plural(stack.missing, "frame") }) : stack.state === "failed" ? asSentence(told(stack.error ?? "", { code: stack.error_code })) : "";
   return element(
     "li.library-row",
     { "data-stack": id },
@@ -114,9 +114,9 @@ function row(stack) {
     element(
       "span.library-tools",
       {},
-      small("rename-short", "pencil", () => beginRenaming(id), { "data-rename": "" }),
+      small(phrase("page.rename-short"), phrase("library.rename-name", { name }), "pencil", () => beginRenaming(id), { "data-rename": "" }),
       !["queued", "running"].includes(stack.state) && !stack.missing && element("a.button.plain", { href: api.projectUrl(id, "embedded"), download: "", "aria-label": phrase("library.save-name", { name }), title: phrase("library.save") }, icon("download")),
-      small("delete", "trash", () => remove([stack])),
+      small(phrase("page.delete"), phrase("library.delete-name", { name }), "trash", () => remove([stack])),
     ),
   );
 }

@@ -7,6 +7,7 @@ import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import "./faults.js";
 import { isDraggingCard } from "./frames.js";
+import "./help.js";
 import { openIntake, takeFolder, takeTree } from "./intake.js";
 import { leaveLibrary, openLibrary, rename } from "./library.js";
 import { attempt, clearErrors, say } from "./messages.js";
@@ -21,8 +22,9 @@ import "./shortcuts.js";
 import { addressOf } from "./stacks.js";
 import "./stroke_list.js";
 import { on, phase, setJob, state } from "./state.js";
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
 import "./theme.js";
+import { startFirstTour } from "./tour.js";
 import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";
 
 // The address: #/ is a new stack, #/stack/ID one that the server keeps, #/library all of them, #/intake/ID a folder that
@@ -74,7 +76,7 @@ function drawPlace() {
   trouble.className = `trouble ${job.state}`;
   trouble.replaceChildren(
     icon("warning"),
-    element("p", {}, job.state === "failed" ? asSentence(job.error ?? phrase("main.failed")) : job.result ? phrase("main.cancelled-before") : phrase("main.cancelled")),
+    element("p", {}, job.state === "failed" ? asSentence(job.error ? told(job.error, { code: job.error_code }) : phrase("main.failed")) : job.result ? phrase("main.cancelled-before") : phrase("main.cancelled")),
   );
 }
 
@@ -250,6 +252,7 @@ async function begin() {
   options.then(() => drawOptions()); // the description of the interface is the largest answer, and nothing else waits for it
   addEventListener("hashchange", () => attempt(() => followAddress()));
   await followAddress(true);
+  startFirstTour();
 }
 
 begin().catch((problem) => say(problem.message, "error"));

@@ -5,7 +5,7 @@ import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { attempt, clearErrors } from "./messages.js";
 import { loadPreferences, presetField, remember } from "./presets.js";
 import { inTurn, isSending, listenFirst, on, phase, setJob, state } from "./state.js";
-import { phrase, serverPhrase } from "./texts.js";
+import { phrase, serverPhrase, told } from "./texts.js";
 
 // What there is to choose, with titles, hints and defaults, is the server's description of the body that starts a job.
 

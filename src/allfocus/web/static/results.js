@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { alternativeAtWork, emit, on, phase, setJob, setOther, setView, state } from "./state.js";
-import { locale, phrase } from "./texts.js";
+import { locale, phrase, told } from "./texts.js";
 
 const COMPARING = ["slider", "side", "flicker", "difference"];
 let naming = null; // the id of the result whose name is being typed

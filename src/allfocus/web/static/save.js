@@ -5,7 +5,7 @@ import { asSentence, byId, element, icon, readableSeconds } from "./elements.js"
 import { announce, say } from "./messages.js";
 import { projectLinks } from "./project.js";
 import { on, phase, state } from "./state.js";
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
 
 function formatLinks(job) {
   const { bit_depth } = job.result;
@@ -94,8 +94,8 @@ function facts(job) {
         .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
     ),
     result.has_report && element("p", {}, element("a", { href: api.reportUrl(job.id), target: "_blank", rel: "noopener" }, phrase("save.report"))),
-    leftOut.length > 0 && element("ul.notices", {}, leftOut.map(([name, reason]) => element("li", {}, phrase("save.left-out", { name, reason })))),
-    job.notices.length > 0 && element("ul.notices", {}, [...new Set(job.notices)].map((text) => element("li", {}, asSentence(text)))),
+    leftOut.length > 0 && element("ul.notices", {}, leftOut.map(([name, reason]) => element("li", {}, phrase("save.left-out", { name, reason: told(reason) })))),
+    job.notices.length > 0 && element("ul.notices", {}, [...new Set(job.notices)].map((text) => element("li", {}, asSentence(told(text))))),
   );
 }
 

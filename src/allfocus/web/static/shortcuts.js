@@ -66,7 +66,7 @@ const SHEET = [
       ["P", phrase("shortcuts.previous")],
       ["R", phrase("shortcuts.paint")],
       ["I", phrase("shortcuts.dismiss")],
-      ["Esc", phrase("shortcuts.leave")],
+      [phrase("shortcuts.key-escape"), phrase("shortcuts.leave")],
     ],
   ],
   [

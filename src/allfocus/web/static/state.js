@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { asSentence } from "./elements.js";
-import { phrase } from "./texts.js";
+import { phrase, told } from "./texts.js";
 
 export const state = {
   limits: null,
@@ -125,7 +125,7 @@ function follow(id, began = () => {}) {
       state.progress = progress;
       emit("progress");
     },
-    notice: ({ text }) => emit("message", { text: asSentence(text), kind: "note" }),
+    notice: ({ text }) => emit("message", { text: asSentence(told(text)), kind: "note" }),
   });
 }
 

@@ -53,6 +53,27 @@ export function phrase(key, values = {}) {
 /** What the server says in English, in the language of the page where its table has it under this key. */
 export const serverPhrase = (key, english) => table[`server.${key}`] ?? english;
 
+const SAID = "server.said.";
+const sayings = Object.keys(table)
+  .filter((key) => key.startsWith(SAID))
+  .map((key) => {
+    const plain = key.slice(SAID.length).replace(/[.*+?^$()|[\]\\]/g, "\\$&");
+    return [new RegExp(`^${plain.replace(/\{\d\}/g, "(.+)")}$`), table[key]];
+  });
+
+/**
+ * A sentence of the server in the language of the page: known by its words; or else by the code of the error or the status
+ * of the answer, with the English behind it, which says more.
+ */
+export function told(english, { code, status } = {}) {
+  for (const [pattern, text] of sayings) {
+    const found = pattern.exec(english);
+    if (found) return fill(text, found.slice(1));
+  }
+  const lead = table[`server.error.${code}`] ?? table[`server.status.${status}`];
+  return lead ? `${lead} (${english})` : english;
+}
+
 /** A number with so many digits after the point, as the language writes it. */
 export const decimal = (value, digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 
