@@ -22,7 +22,10 @@ from allfocus.web.job_records import STATES
 
 WEB = Path(allfocus.__file__).parent / "web"
 STATIC = WEB / "static"
-TABLES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((STATIC / "texts").glob("*.json"))}
+TABLES = {
+    path.stem: json.loads(path.read_text(encoding="utf-8").removeprefix("export default ").removesuffix(";\n"))
+    for path in sorted((STATIC / "texts").glob("*.js"))
+}
 ENGLISH = TABLES["en"]
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(STATIC.glob("*.js"))}
 PAGE = (STATIC / "index.html").read_text(encoding="utf-8")

@@ -29,7 +29,10 @@ browser, studio = window.browser, window.studio
 frames, frame_paths = window.frames, window.frame_paths
 
 TEXTS = Path(allfocus.__file__).parent / "web" / "static" / "texts"
-TABLES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in TEXTS.glob("*.json")}
+TABLES = {
+    path.stem: json.loads(path.read_text(encoding="utf-8").removeprefix("export default ").removesuffix(";\n"))
+    for path in TEXTS.glob("*.js")
+}
 GERMAN = TABLES["de"]
 
 UNTRANSLATED = """() => {
@@ -177,7 +180,8 @@ def test_every_text_on_every_view_comes_from_the_table(visit, studio, fused, fra
         assert [t for t in rest if not re.fullmatch(r"· [\w-]+|allfocus \d[\w.+-]*|x \d+, y \d+", t)] == [], where
 
     page = visit("about:blank")
-    page.context.route("**/static/texts/*.json", lambda route: route.fulfill(json={key: marked(t) for key, t in texts.items()}))
+    table = f"export default {json.dumps({key: marked(text) for key, text in texts.items()})};"
+    page.context.route("**/static/texts/*.js", lambda route: route.fulfill(body=table, content_type="text/javascript"))
     page.goto(studio.address)
     expect(page.locator("#version")).not_to_be_empty()
     look("welcome")

@@ -119,7 +119,7 @@ def test_a_damaged_frame_fails_the_job_with_the_clients_name_and_no_path(client:
     job = client.fuse(job_id, method="average")
     assert job["state"] == "failed"
     assert "frame_1.png" in job["error"]
-    assert job["error_code"] == "damaged-picture"
+    assert job["error_code"] == "input"
     assert str(client.work) not in json.dumps(job)
     assert job["result"] is None
 

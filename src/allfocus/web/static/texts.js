@@ -1,8 +1,13 @@
 // Every text of the page comes from the tables in texts/, one for each language; this module chooses the table, fills in
-// what the page itself holds, and writes numbers as the language does. It is ready before the modules that import it run.
+// what the page itself holds, and writes numbers as the language does.
+
+import german from "./texts/de.js";
+import english from "./texts/en.js";
+import french from "./texts/fr.js";
 
 /** Each language by its code, named in itself. */
 export const LANGUAGES = { en: "English", de: "Deutsch", fr: "Français" };
+const TABLES = { en: english, de: german, fr: french }; // all of them: a page that waited for one would miss what is dropped on it
 const KEY = "allfocus-language";
 const FALLBACK = "en";
 
@@ -34,9 +39,7 @@ export const language = chosenLanguage() ?? wanted.find((code) => code in LANGUA
 /** For dates and numbers: with the region of the browser where that is of the page's language. */
 export const locale = navigator.languages.find((tag) => tag.toLowerCase().split("-")[0] === language) ?? language;
 
-const answer = await fetch(`/static/texts/${language}.json`);
-if (!answer.ok) throw new Error(`/static/texts/${language}.json: ${answer.status}`);
-const table = await answer.json();
+const table = TABLES[language];
 const forms = new Intl.PluralRules(language);
 const whole = new Intl.NumberFormat(locale, { useGrouping: "min2", maximumFractionDigits: 3 });
 

@@ -1,4 +1,4 @@
-{
+export default {
   "alternatives.add": "Add",
   "alternatives.at-work": "{name}: at work…",
   "alternatives.heading": "Another method as a source",
@@ -535,4 +535,4 @@
   "welcome.server-folder": "Or a folder on the machine that runs the studio",
   "welcome.title": "Drop your focus stack here",
   "welcome.until-deleted": "Everything stays on the machine that runs the studio until you delete it."
-}
+};

@@ -1,4 +1,4 @@
-{
+export default {
   "alternatives.add": "Hinzufügen",
   "alternatives.at-work": "{name}: in Arbeit …",
   "alternatives.heading": "Ein weiteres Verfahren als Quelle",
@@ -542,6 +542,7 @@
   "server.said.the server is short of room for layers; try again": "Dem Server fehlt Platz für Ebenen; versuchen Sie es noch einmal.",
   "server.said.the server made a mistake; see its log": "Der Server hat einen Fehler gemacht; sein Protokoll sagt mehr.",
   "server.said.the server stopped while it ran; start it again": "Der Server wurde während der Arbeit beendet; fusionieren Sie noch einmal.",
+  "server.said.the server was stopped while it ran; start it again": "Der Server wurde während der Arbeit beendet; fusionieren Sie noch einmal.",
   "server.said.the stack has {0} results; delete some of them for good first": "Der Stapel hat {0} Ergebnisse; entfernen Sie erst einige endgültig.",
   "server.said.the stroke has too many points for so large a brush; paint it in parts, or with less": "Der Strich hat für einen so großen Pinsel zu viele Punkte; malen Sie ihn in Teilen oder mit einem kleineren.",
   "server.said.the stroke lies outside the picture, which is {0}x{1}": "Der Strich liegt außerhalb des Bildes ({0} × {1}).",
@@ -709,4 +710,4 @@
   "welcome.server-folder": "Oder ein Ordner auf dem Rechner, auf dem das Studio läuft",
   "welcome.title": "Legen Sie Ihren Fokusstapel hier ab",
   "welcome.until-deleted": "Alles bleibt auf dem Rechner, auf dem das Studio läuft, bis Sie es löschen."
-}
+};

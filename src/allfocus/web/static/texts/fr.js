@@ -1,4 +1,4 @@
-{
+export default {
   "alternatives.add": "Ajouter",
   "alternatives.at-work": "{name} : en cours…",
   "alternatives.heading": "Une autre méthode comme source",
@@ -542,6 +542,7 @@
   "server.said.the server is short of room for layers; try again": "Le serveur manque de place pour les couches ; réessayez.",
   "server.said.the server made a mistake; see its log": "Le serveur a fait une erreur ; voyez son journal.",
   "server.said.the server stopped while it ran; start it again": "Le serveur s’est arrêté pendant le travail ; relancez la fusion.",
+  "server.said.the server was stopped while it ran; start it again": "Le serveur a été arrêté pendant le travail ; relancez la fusion.",
   "server.said.the stack has {0} results; delete some of them for good first": "La pile a {0} résultats ; retirez-en d’abord pour de bon.",
   "server.said.the stroke has too many points for so large a brush; paint it in parts, or with less": "Le coup a trop de points pour un si grand pinceau ; peignez-le en parties, ou avec un plus petit.",
   "server.said.the stroke lies outside the picture, which is {0}x{1}": "Le coup est hors de l’image ({0} × {1}).",
@@ -709,4 +710,4 @@
   "welcome.server-folder": "Ou un dossier sur la machine qui fait tourner le studio",
   "welcome.title": "Déposez ici votre pile de mise au point",
   "welcome.until-deleted": "Tout reste sur la machine qui fait tourner le studio jusqu’à ce que vous le supprimiez."
-}
+};
