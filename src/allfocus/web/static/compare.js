@@ -8,6 +8,7 @@ import { canvas, fitPicture, invalidate, singleLayer, view, zoomBy, zoomTo } fro
 /** Every view: name, title, key, and what it says to someone who does not know it. */
 export const VIEWS = [
   ["result", "Result", "V", "the fused picture"],
+  ["finished", "Finished", "W", "cropped, turned, healed and with its tones, as files will be"],
   ["slider", "Slider", "C", "a frame on the left, the result on the right of a line that you move"],
   ["side", "Side by side", "X", "a frame and the result, moving together"],
   ["flicker", "Flicker", "F", "a frame and the result in turn, at the same place"],
@@ -80,7 +81,7 @@ function drawBar() {
 function drawNames() {
   const split = state.view === "slider" || state.view === "side";
   const result = state.job.results.some(({ open, deleted }) => !open && !deleted) ? state.job.result.name : "Result";
-  const shown = { result, depth: "Depth", decision: "Decision", confidence: "Confidence" };
+  const shown = { result, finished: "Finished", depth: "Depth", decision: "Decision", confidence: "Confidence" };
   const single = state.view === "relief" ? "" : singleLayer();
   const apart = single.startsWith("difference-") ? single.slice(11) : null;
   const name = apart ? `Difference from ${nameOf(state.job.result.layers.includes(apart) ? apart : `frame-${apart}`)}` : (shown[single] ?? nameOf(single));
@@ -88,7 +89,8 @@ function drawNames() {
   byId("name-left").hidden = state.view === "relief";
   byId("name-right").textContent = result;
   byId("name-right").hidden = !split;
-  const { width, height, bit_depth, white } = state.job.result;
+  const { bit_depth, white } = state.job.result;
+  const [width, height] = state.view === "finished" ? state.job.result.finished_size : [state.job.result.width, state.job.result.height];
   const brighter = white < 1 ? `, shown ${Number((1 / white).toPrecision(2))} times brighter` : "";
   byId("picture-size").textContent = `${width} × ${height}, ${bit_depth} bit${brighter}`;
   canvas.setAttribute("aria-label", `${VIEWS.find(([key]) => key === state.view)[1]}: ${width} by ${height} pixels. Arrow keys move, plus and minus zoom.`);
