@@ -42,7 +42,7 @@ SWITCHES = (
     "--disable-gpu",
     "--enable-unsafe-swiftshader",  # WebGL without a graphics card
 )
-VIEWS = ("result", "slider", "side", "flicker", "difference", "depth", "decision", "confidence", "relief")
+VIEWS = ("result", "finished", "slider", "side", "flicker", "difference", "depth", "decision", "confidence", "relief")
 SECONDS = 1000  # playwright counts in milliseconds
 
 

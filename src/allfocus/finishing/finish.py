@@ -29,6 +29,8 @@ NARROWEST_LEVELS = 0.0002
 MOST_SPOTS = 200
 SMALLEST_SPOT, LARGEST_SPOT = 1.0, 300.0
 """Radius in pixels."""
+MOST_HEALED = 8_000_000
+"""Pixels in the squares around all spots: about a second of work."""
 LARGEST_PLACE = 1_000_000
 CORNERS = ("bottom-right", "bottom-left", "top-right", "top-left")
 COLOURS = ("white", "black")
@@ -146,6 +148,10 @@ class Finish:
             raise InputError(f"turns is 0, 1, 2 or 3; found {self.turns!r}", code="bad-option")
         if len(self.spots) > MOST_SPOTS:
             raise InputError(f"at most {MOST_SPOTS} spots are healed; found {len(self.spots)}", code="bad-option")
+        if sum((2 * spot.radius) ** 2 for spot in self.spots) > MOST_HEALED:
+            raise InputError(
+                f"the spots cover more than {MOST_HEALED} pixels; paint large places with the brush", code="bad-option"
+            )
 
     @property
     def is_neutral(self) -> bool:

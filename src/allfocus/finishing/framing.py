@@ -73,8 +73,9 @@ def _rectangle(finish: Finish, width: int, height: int) -> tuple[int, int, int, 
         return 0, 0, width, height
     cosine, sine = math.cos(math.radians(finish.angle)), abs(math.sin(math.radians(finish.angle)))
     share = min(width / (width * cosine + height * sine), height / (width * sine + height * cosine))
-    wide, high = max(1, math.floor(width * share)), max(1, math.floor(height * share))
-    return (width - wide) // 2, (height - high) // 2, wide, high
+    wide, high = (math.floor(side * share) for side in (width, height))
+    wide, high = wide - (width - wide) % 2, high - (height - high) % 2  # so that it lies in the very middle
+    return (width - max(1, wide)) // 2, (height - max(1, high)) // 2, max(1, wide), max(1, high)
 
 
 def cut_frame(picture: NDArray[Any], frame: Frame) -> NDArray[np.float32]:

@@ -25,6 +25,8 @@ HARD = 0.85
 DIRECTIONS = 16
 DISTANCES = (2.4, 3.2, 4.4)
 """In radii: where other pieces are tried."""
+COMPARED_SIDE = 48
+"""Pixels along each side of a piece that are compared, of larger ones every so many."""
 
 
 def spot_area(spot: Spot, width: int, height: int) -> Area:
@@ -90,6 +92,8 @@ def _find_piece(
     """The piece nearby whose surroundings are most like those of the spot, apart from brightness; None if none fits."""
     height, width = samples.shape[:2]
     best, least = None, math.inf
+    step = max(1, max(known.shape) // COMPARED_SIDE)
+    known, pixels = known[::step, ::step], pixels[::step, ::step]
     total = float(known.sum())
     share = known if pixels.ndim == 2 else known[..., None]
     for distance in DISTANCES:
@@ -101,16 +105,15 @@ def _find_piece(
                 continue
             if (_covered(others, place) | (_distance(spot, place) < spot.radius)).any():
                 continue
-            piece = _read(samples, place)
-            apart = (pixels - piece) * share
+            apart = (pixels - _read(samples, place, step)) * share
             unlike = float((apart**2).sum() - (apart.sum(axis=(0, 1)) ** 2).sum() / total)
             if unlike < least:
-                best, least = piece, unlike
-    return best
+                best, least = place, unlike
+    return None if best is None else _read(samples, best)
 
 
-def _read(samples: NDArray[Any], area: Area) -> Pixels:
-    return from_integers(np.asarray(samples[area[1] : area[3], area[0] : area[2]]))
+def _read(samples: NDArray[Any], area: Area, step: int = 1) -> Pixels:
+    return from_integers(np.asarray(samples[area[1] : area[3] : step, area[0] : area[2] : step]))
 
 
 def _distance(spot: Spot, area: Area) -> NDArray[np.float64]:
