@@ -133,14 +133,18 @@ def test_no_odd_finish_is_kept_or_shown(client, jobs) -> None:
         for body in FINISH_BODIES:
             assert_told(client.request(method, f"/api/jobs/{first}/{path}", content=body, headers=headers))
         for name in (*ODD_NAMES, "0" * 24):
-            answer = client.request(method, f"/api/jobs/{name}/{path}", json={} if "grey" not in path else {"x": 1, "y": 1})
+            answer = client.request(
+                method, f"/api/jobs/{name}/{path}", json={} if "grey" not in path else {"x": 1, "y": 1}
+            )
             assert_told(answer)
     for place in ("0/0/1", "9/0/0", "-1/0/0", "0/x/0", f"0/0/{2**80}", "%2e%2e/0/0", "0/0/1%00"):
         assert_told(client.get(f"/api/jobs/{first}/finished/{place}"))
     assert client.job(first) == shown
 
 
-@pytest.mark.parametrize("name", ["{stack}\r\nX: y", "../../../{stack}", "{stack.__init__.__globals__}", "\x00", "a" * 199])
+@pytest.mark.parametrize(
+    "name", ["{stack}\r\nX: y", "../../../{stack}", "{stack.__init__.__globals__}", "\x00", "a" * 199]
+)
 def test_no_name_of_an_export_is_a_path_a_header_or_a_program(client, jobs, name) -> None:
     first, _ = jobs
     answer = client.get(f"/api/jobs/{first}/download", params={"name": name, "format": "jpeg"})

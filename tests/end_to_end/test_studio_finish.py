@@ -105,7 +105,9 @@ def place_on_screen(page: Page, x: float, y: float) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(watched, studio, plain, tmp_path) -> None:
+def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
+    watched, studio, plain, tmp_path
+) -> None:
     page = watched.page
     open_finish(page, studio, plain)
     slide(page, "exposure", 0.5)
@@ -160,7 +162,7 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     before = shown(page)
     page.locator("#finish-exposure").fill("0.7")  # moved, and not let go
     page.locator("#finish-temperature").fill("40")
-    expect(page.locator("#canvas")).to_have_attribute("style", "filter: url(\"#finish-tones\");")
+    expect(page.locator("#canvas")).to_have_attribute("style", 'filter: url("#finish-tones");')
     kept(page)
     tools.settle(page)
     body = {"exposure": 0.7, "temperature": 40}

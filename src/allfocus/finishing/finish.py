@@ -1,7 +1,7 @@
 """What is done to a fused picture before it leaves: one record of plain numbers, which can be changed at any time.
 
-The record says what is wanted, and nothing of the picture is changed by it; :mod:`.rendering` applies it. Coordinates are
-pixels of the fused picture, whose first pixel reaches from 0 to 1.
+The record says what is wanted, and nothing of the picture is changed by it; :mod:`.rendering` applies it. Coordinates
+are pixels of the fused picture, whose first pixel reaches from 0 to 1.
 """
 
 import math
@@ -39,9 +39,9 @@ BAR_LENGTHS = (1e-6, 1e9)
 """Micrometres."""
 
 
-def _require(name: str, value: object, least: float, most: float) -> None:
-    whole = isinstance(value, int | float) and not isinstance(value, bool)
-    if not whole or not (math.isfinite(value) and least <= value <= most):  # type: ignore[arg-type]
+def _require(name: str, value: Any, least: float, most: float) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not (math.isfinite(value) and least <= value <= most):
         raise InputError(f"{name} is a number from {least:g} to {most:g}; found {value!r}", code="bad-option")
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
@@ -20,6 +20,24 @@ BLOCK = 1024
 """Pixels along the side of the pieces that a picture is turned in; OpenCV turns none of more than 32,767."""
 OUTSIDE = 0.01
 """Pixels by which rounding may put a corner outside the picture."""
+
+
+class ReadablePicture(Protocol):
+    """What a piece can be cut from: an array, or what is read from the disk or made in parts."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height, width, and 3 for colours."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its samples."""
+        ...
+
+    def __getitem__(self, part: tuple[slice, slice], /) -> Any:
+        """The samples of some rows and columns."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,8 @@ def find_frame(finish: Finish, width: int, height: int) -> Frame:
     corners = [middle + a * wide / 2 * across + b * high / 2 * down for a in (-1, 1) for b in (-1, 1)]
     if any(min(x, y) < -OUTSIDE or x > width + OUTSIDE or y > height + OUTSIDE for x, y in corners):
         raise InputError(
-            f"the crop of {wide}x{high} at {left}, {top} reaches beyond the picture of {width}x{height}; make it smaller",
+            f"the crop of {wide}x{high} at {left}, {top} reaches beyond the picture of {width}x{height}; "
+            "make it smaller",
             code="bad-option",
         )
     size = (wide, high)
@@ -78,7 +97,7 @@ def _rectangle(finish: Finish, width: int, height: int) -> tuple[int, int, int, 
     return (width - max(1, wide)) // 2, (height - max(1, high)) // 2, max(1, wide), max(1, high)
 
 
-def cut_frame(picture: NDArray[Any], frame: Frame) -> NDArray[np.float32]:
+def cut_frame(picture: ReadablePicture, frame: Frame) -> NDArray[np.float32]:
     """The whole finished picture, ``(H, W)`` or ``(H, W, 3)``, in the units of the other."""
     result = np.empty((frame.height, frame.width, *picture.shape[2:]), np.float32)
     for top in range(0, frame.height, BLOCK):
@@ -88,7 +107,7 @@ def cut_frame(picture: NDArray[Any], frame: Frame) -> NDArray[np.float32]:
     return result
 
 
-def cut_piece(picture: NDArray[Any], frame: Frame, area: Area, *, level: int = 0) -> NDArray[np.float32]:
+def cut_piece(picture: ReadablePicture, frame: Frame, area: Area, *, level: int = 0) -> NDArray[np.float32]:
     """A piece of the finished picture.
 
     Args:

@@ -1,9 +1,9 @@
 """Dust spots: each is covered with a piece from nearby that fits its surroundings, brought to their brightness.
 
-As a healing brush does (Georgiev, "Photoshop healing brush: a tool for seamless cloning", 2004): the texture is that of
-the other piece, and what the two differ by around the spot is continued smoothly into it and added. Where no other piece
-fits into the picture, the surroundings themselves are continued. Every spot is healed from the picture as it was, so that
-the order of spots does not matter and any part of the picture can be healed by itself.
+As a healing brush does (Georgiev, "Photoshop healing brush: a tool for seamless cloning", 2004): the texture is that
+of the other piece, and what the two differ by around the spot is continued smoothly into it and added. Where no other
+piece fits into the picture, the surroundings themselves are continued. Every spot is healed from the picture as it was,
+so that any part of the picture can be healed by itself.
 """
 
 import math
@@ -119,7 +119,7 @@ def _read(samples: NDArray[Any], area: Area, step: int = 1) -> Pixels:
 def _distance(spot: Spot, area: Area) -> NDArray[np.float64]:
     """Of each pixel's centre from that of a spot."""
     xs, ys = np.arange(area[0], area[2]) + 0.5 - spot.x, np.arange(area[1], area[3]) + 0.5 - spot.y
-    return np.hypot(xs[None, :], ys[:, None])
+    return np.asarray(np.hypot(xs[None, :], ys[:, None]), np.float64)
 
 
 def _covered(spots: Sequence[Spot], area: Area) -> NDArray[np.bool_]:

@@ -4,7 +4,6 @@ The order: spots are healed, the frame is cut, the tones are changed, the size i
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import cv2
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.finishing.finish import Finish, Spot
-from allfocus.finishing.framing import Area, Frame, cut_frame, cut_piece, find_frame
+from allfocus.finishing.framing import Area, Frame, ReadablePicture, cut_frame, cut_piece, find_frame
 from allfocus.finishing.healing import heal_spots, spot_area
 from allfocus.finishing.scale_bar import draw_bar
 from allfocus.finishing.tones import apply_tones
@@ -118,7 +117,7 @@ def _resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def finish_piece(
-    samples: NDArray[Any], finish: Finish, frame: Frame, area: Area, *, curve: Curve | None, level: int, white: float
+    samples: ReadablePicture, finish: Finish, frame: Frame, area: Area, *, curve: Curve | None, level: int, white: float
 ) -> Pixels:
     """A piece of the finished picture to look at, float32 in 0..1; spots are healed before.
 

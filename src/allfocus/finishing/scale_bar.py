@@ -58,7 +58,9 @@ def name_length(micrometres: float) -> str:
     return f"{micrometres * 1e3:.4g} nm"
 
 
-def draw_bar(pixels: Pixels, bar: ScaleBar, *, size: tuple[int, int], scale: float, left: int = 0, top: int = 0) -> None:
+def draw_bar(
+    pixels: Pixels, bar: ScaleBar, *, size: tuple[int, int], scale: float, left: int = 0, top: int = 0
+) -> None:
     """Draw the scale bar into a picture or a piece of one, in place.
 
     Args:

@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Export:
     """Per channel; None for the most that make sense."""
     quality: int = USUAL_QUALITY
     srgb: bool = False
-    size: OutputSize = OutputSize()
+    size: OutputSize = field(default_factory=OutputSize)
     name: str = ""
     """A template; empty for the usual name."""
 
@@ -79,7 +79,9 @@ def export_result(studio: Studio, viewer: Viewer, job_id: str, export: Export) -
         raise Refusal(400, f"{kind.name} cannot be written here; install allfocus with the extra heif, or choose TIFF")
     width, height = export.size.of(*finished_size(run.finish, run.width, run.height))
     if width * height > studio.settings.pixels:
-        raise Refusal(413, f"{width}x{height} are more pixels than the limit of {studio.settings.pixels}; make it smaller")
+        raise Refusal(
+            413, f"{width}x{height} are more pixels than the limit of {studio.settings.pixels}; make it smaller"
+        )
     name = name_file(export.name, job, run, (width, height)) + FORMATS[export.format]
     target = studio.store.temporary / f"{secrets.token_hex(6)}{FORMATS[export.format]}"
     studio.room.require(layers.layer_bytes(width, height, run.channels, depth))

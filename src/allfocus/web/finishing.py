@@ -123,9 +123,7 @@ class Finishing:
         area = (left, top, min(left + TILE_SIDE, width), min(top + TILE_SIDE, height))
         # A crop may be small enough to have fewer levels than the picture, never more.
         samples = HealedLevel(self._viewer.shown(job, run, "result"), level, finish.spots, white=run.white)
-        pixels = finish_piece(
-            samples, finish, frame, area, curve=self._curve(job, run), level=level, white=run.white
-        )
+        pixels = finish_piece(samples, finish, frame, area, curve=self._curve(job, run), level=level, white=run.white)
         return layers.jpeg_bytes(layers.to_bytes(pixels), icc_profile=self._viewer.profile(job, run))
 
     def _curve(self, job: Job, run: Run) -> Curve | None:

@@ -127,7 +127,11 @@ def _pixel_size(file: Path) -> float | None:
         held = open_stack_file(file).positions[0]
     except AllfocusError:  # what the file holds besides is not needed to fuse it
         return None
-    return None if held.pixel_size is None or not PIXEL_SIZES[0] <= held.pixel_size[1] <= PIXEL_SIZES[1] else held.pixel_size[1]
+    return (
+        None
+        if held.pixel_size is None or not PIXEL_SIZES[0] <= held.pixel_size[1] <= PIXEL_SIZES[1]
+        else held.pixel_size[1]
+    )
 
 
 def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> None:

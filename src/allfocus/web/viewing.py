@@ -1,7 +1,6 @@
 """What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, maps."""
 
 import json
-import re
 import secrets
 import shutil
 import threading

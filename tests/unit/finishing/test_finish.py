@@ -53,7 +53,8 @@ def test_every_number_has_its_range(name: str) -> None:
 WRONG = [
     {"turns": 4}, {"turns": 1.0}, {"black": 0.5, "white": 0.5}, {"unknown": 1}, {"crop": {"left": 0}}, {"crop": 5},
     {"crop": {"left": 0.5, "top": 0, "width": 1, "height": 1}}, {"spots": [{"x": 1, "y": 1, "radius": 1e9}]},
-    {"spots": [[1, 1, 1]]}, {"spots": 3}, {"scale_bar": {"pixel_size": 0}}, {"scale_bar": {"pixel_size": 1, "corner": "x"}},
+    {"spots": [[1, 1, 1]]}, {"spots": 3}, {"scale_bar": {"pixel_size": 0}},
+    {"scale_bar": {"pixel_size": 1, "corner": "x"}},
     {"scale_bar": {"pixel_size": 1, "length": -1}},
     {"spots": [{"x": 1, "y": 1, "radius": 2}] * (MOST_SPOTS + 1)},
 ]  # fmt: skip

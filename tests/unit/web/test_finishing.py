@@ -19,7 +19,8 @@ from allfocus.web.layers import jpeg_bytes
 
 FINISH = {
     "exposure": 0.4, "temperature": 20.0, "tint": -5.0, "black": 0.02, "white": 0.9, "gamma": 1.2, "contrast": 15.0,
-    "turns": 1, "crop": {"left": 10, "top": 8, "width": 90, "height": 70}, "spots": [{"x": 40.0, "y": 30.0, "radius": 6.0}],
+    "turns": 1, "crop": {"left": 10, "top": 8, "width": 90, "height": 70},
+    "spots": [{"x": 40.0, "y": 30.0, "radius": 6.0}],
 }  # fmt: skip
 
 
@@ -195,7 +196,8 @@ def test_names_follow_the_template(client: Any, job: str) -> None:
 
 REFUSED = [
     {"exposure": 6}, {"exposure": "bright"}, {"black": 0.9, "white": 0.1}, {"turns": 4}, {"angle": 50}, {"evil": 1},
-    {"crop": {"left": 100, "top": 0, "width": 100, "height": 10}}, {"crop": {"left": 0, "top": 0, "width": 0, "height": 1}},
+    {"crop": {"left": 100, "top": 0, "width": 100, "height": 10}},
+    {"crop": {"left": 0, "top": 0, "width": 0, "height": 1}},
     {"crop": {"left": 0, "top": 0, "width": 128, "height": 96}, "angle": 5}, {"crop": [1, 2, 3, 4]},
     {"spots": [{"x": 5, "y": 5, "radius": 1e6}]}, {"spots": [{"x": -1, "y": 5, "radius": 5}]},
     {"spots": [{"x": 5, "y": 5, "radius": 5}] * (MOST_SPOTS + 1)}, {"scale_bar": {"pixel_size": 0}},
@@ -255,7 +257,11 @@ def test_a_job_whose_finish_was_damaged_on_disk_is_refused_alone() -> None:
     run = Run("run-01234567", "average", 9, 9, 3, 8, 16, [], [], {}, {}, False, [], False, 1, 1)
     content = job_to_json(Job("a", "a", 0, 0, run=run))
     assert job_from_json(content).run is not None
-    for wrong in ({"exposure": 99}, {"crop": {"left": 0, "top": 0, "width": 10, "height": 1}}, {"exposure": float("nan")}):
+    for wrong in (
+        {"exposure": 99},
+        {"crop": {"left": 0, "top": 0, "width": 10, "height": 1}},
+        {"exposure": float("nan")},
+    ):
         damaged = {**content, "run": {**content["run"], "finish": {**content["run"]["finish"], **wrong}}}
         with pytest.raises((InputError, ValueError)):
             job_from_json(damaged)
