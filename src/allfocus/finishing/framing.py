@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.finishing.finish import Finish
+from allfocus.images.conversion import from_integers
 
 Area = tuple[int, int, int, int]
 """(left, top, right, bottom), ends excluded."""
@@ -98,7 +99,7 @@ def _rectangle(finish: Finish, width: int, height: int) -> tuple[int, int, int, 
 
 
 def cut_frame(picture: ReadablePicture, frame: Frame) -> NDArray[np.float32]:
-    """The whole finished picture, ``(H, W)`` or ``(H, W, 3)``, in the units of the other."""
+    """The whole finished picture, ``(H, W)`` or ``(H, W, 3)``, 0..1."""
     result = np.empty((frame.height, frame.width, *picture.shape[2:]), np.float32)
     for top in range(0, frame.height, BLOCK):
         for left in range(0, frame.width, BLOCK):
@@ -108,7 +109,7 @@ def cut_frame(picture: ReadablePicture, frame: Frame) -> NDArray[np.float32]:
 
 
 def cut_piece(picture: ReadablePicture, frame: Frame, area: Area, *, level: int = 0) -> NDArray[np.float32]:
-    """A piece of the finished picture.
+    """A piece of the finished picture, 0..1.
 
     Args:
         picture: What it is made of, at a reduced size if ``level`` says so; only what the piece shows is read.
@@ -124,7 +125,7 @@ def cut_piece(picture: ReadablePicture, frame: Frame, area: Area, *, level: int 
     height, width = picture.shape[:2]
     first = np.clip(np.floor(ends.min(axis=0)).astype(int) - MARGIN, 0, (width - 1, height - 1))
     last = np.clip(np.ceil(ends.max(axis=0)).astype(int) + MARGIN + 1, first + 1, (width, height))
-    piece = np.asarray(picture[first[1] : last[1], first[0] : last[0]], np.float32)
+    piece = from_integers(np.asarray(picture[first[1] : last[1], first[0] : last[0]]))
     fetch[:, 2] -= first
     size = (right - left, bottom - top)
     if frame.copies and level == 0:

@@ -15,7 +15,6 @@ from allfocus.finishing.framing import Area, Frame, ReadablePicture, cut_frame, 
 from allfocus.finishing.healing import heal_spots, spot_area
 from allfocus.finishing.scale_bar import draw_bar
 from allfocus.finishing.tones import apply_tones
-from allfocus.images.conversion import from_integers
 from allfocus.images.image import Image
 from allfocus.images.transfer import Curve, find_curve
 
@@ -130,11 +129,10 @@ def finish_piece(
         level: How often it is halved.
         white: The stored value that stands for 1 in reduced levels.
     """
-    full = float(np.iinfo(samples.dtype).max) if samples.dtype.kind == "u" else 1.0
-    pixels = cut_piece(samples, frame, area, level=level) * np.float32((white if level else 1.0) / full)
+    pixels = cut_piece(samples, frame, area, level=level) * np.float32(white if level else 1.0)
     toned = apply_tones(pixels, finish, curve) if finish.has_tones else np.clip(pixels / np.float32(white), 0, 1)
     if finish.scale_bar is not None:
         scale = 2**level
         whole = (-(-frame.width // scale), -(-frame.height // scale))
         draw_bar(toned, finish.scale_bar, size=whole, scale=1 / scale, left=area[0], top=area[1])
-    return from_integers(np.ascontiguousarray(toned))
+    return toned
