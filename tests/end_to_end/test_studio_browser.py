@@ -42,7 +42,7 @@ SWITCHES = (
     "--disable-gpu",
     "--enable-unsafe-swiftshader",  # WebGL without a graphics card
 )
-VIEWS = ("result", "slider", "side", "flicker", "difference", "depth", "decision", "confidence", "relief")
+VIEWS = ("result", "finished", "slider", "side", "flicker", "difference", "depth", "decision", "confidence", "relief")
 SECONDS = 1000  # playwright counts in milliseconds
 BEEN_HERE = "try { localStorage.setItem('allfocus-tour', 'seen') } catch {}"
 """Makes a window that of somebody who knows the studio, to whom it shows no tour; a page of no host has no memory."""

@@ -4,6 +4,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from allfocus.finishing.finish import (
+    BAR_LENGTHS,
+    COLOURS,
+    CORNERS,
+    LARGEST_PLACE,
+    LARGEST_SPOT,
+    MOST_SPOTS,
+    PIXEL_SIZES,
+    RANGES,
+    SMALLEST_SPOT,
+    Finish,
+)
 from allfocus.stack.options import STUDIO, FuseOptions, offered
 from allfocus.web.job_records import STROKE_MODES
 
@@ -156,3 +168,58 @@ class Verdict(_Body):
     """What somebody thinks of a fault."""
 
     dismissed: bool
+
+
+class Place(_Body):
+    """A place of a result, in pixels."""
+
+    x: Annotated[float, Field(ge=0, le=LARGEST_PLACE, allow_inf_nan=False)]
+    y: Annotated[float, Field(ge=0, le=LARGEST_PLACE, allow_inf_nan=False)]
+
+
+class SpotBody(Place):
+    """A spot to heal."""
+
+    radius: Annotated[float, Field(ge=SMALLEST_SPOT, le=LARGEST_SPOT, allow_inf_nan=False)]
+
+
+class CropBody(_Body):
+    """The part of a picture that is kept."""
+
+    left: Annotated[int, Field(ge=0, le=LARGEST_PLACE)]
+    top: Annotated[int, Field(ge=0, le=LARGEST_PLACE)]
+    width: Annotated[int, Field(ge=1, le=LARGEST_PLACE)]
+    height: Annotated[int, Field(ge=1, le=LARGEST_PLACE)]
+
+
+class ScaleBarBody(_Body):
+    """A scale bar; lengths in micrometres."""
+
+    pixel_size: Annotated[float, Field(ge=PIXEL_SIZES[0], le=PIXEL_SIZES[1], allow_inf_nan=False)]
+    length: Annotated[float | None, Field(ge=BAR_LENGTHS[0], le=BAR_LENGTHS[1], allow_inf_nan=False)] = None
+    corner: Literal[*CORNERS] = "bottom-right"  # type: ignore[valid-type]  # one home for the names
+    colour: Literal[*COLOURS] = "white"  # type: ignore[valid-type]
+
+
+def _finish_body() -> type[_Body]:
+    """Every field of ``Finish`` with its range."""
+    usual = Finish()
+    values: dict[str, Any] = {
+        name: (Annotated[float, Field(ge=least, le=most, allow_inf_nan=False)], getattr(usual, name))
+        for name, (least, most) in RANGES.items()
+    }
+    values |= {
+        "turns": (Annotated[int, Field(ge=0, le=3)], 0),
+        "crop": (CropBody | None, None),
+        "spots": (Annotated[list[SpotBody], Field(max_length=MOST_SPOTS)], Field(default_factory=list)),
+        "scale_bar": (ScaleBarBody | None, None),
+    }
+    return create_model("FinishBody", __base__=_Body, __doc__="What is done to a result before it leaves.", **values)
+
+
+if TYPE_CHECKING:
+
+    class FinishBody(_Body):
+        """What is done to a result before it leaves."""
+else:
+    FinishBody = _finish_body()

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from allfocus.finishing.finish import Finish
+from allfocus.finishing.rendering import finished_size
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
 from allfocus.web.work_folder import RUN_NAME
@@ -47,6 +49,8 @@ class Frame:
     """Which of the pictures of that file it is, from 1, and how many there are."""
     digest: str | None = None
     """SHA-256 of its file; known once it was part of a project file."""
+    pixel_size: float | None = None
+    """Micrometres from one pixel to the next, where its file says so."""
     absent: bool = False
     """True while nobody has said where the file of a project's frame lies on this machine."""
 
@@ -131,6 +135,8 @@ class Run:
     options: FuseOptions | None = None
     notices: list[str] = field(default_factory=list)
     """Of its fusion; the job has those of the last that was started."""
+    finish: Finish = field(default_factory=Finish)
+    """What is done to it before it leaves."""
     slab: list[int] | None = None
     """The first and the last of its frames that were fused, from 1, if it is a slab; ``frames`` are all of them."""
 
@@ -271,6 +277,8 @@ def job_from_json(content: dict[str, Any]) -> Job:
     if len(set(folders)) < len(folders) or not all(RUN_NAME.fullmatch(name) for name in folders):
         raise ValueError("a run is none of ours")
     json.dumps(asdict(job), allow_nan=False)
+    for run in job.runs():
+        finished_size(run.finish, run.width, run.height)
     return job
 
 
@@ -384,7 +392,16 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "slab": run.slab,
         "faults": run.faults,
         "dismissed": list(run.dismissed),
+        "finish": run.finish.to_json(),
+        "finished_size": list(finished_size(run.finish, run.width, run.height)),
+        "pixel_size": _pixel_size(job, run),
     }
+
+
+def _pixel_size(job: Job, run: Run) -> float | None:
+    """Micrometres from one pixel of a result to the next, as its frames say; None when they say nothing, or differ."""
+    found = {frame.pixel_size for frame in map(job.frame, run.frames) if frame is not None}
+    return found.pop() if len(found) == 1 else None
 
 
 def _show_results(job: Job) -> list[dict[str, Any]]:

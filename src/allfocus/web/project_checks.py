@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from allfocus.alignment.placement import common_window
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import AllfocusError, InputError
+from allfocus.finishing.finish import PIXEL_SIZES
 from allfocus.fusion.faults import MOST_FAULTS
 from allfocus.images.decoded import require_pixels
 from allfocus.images.reading import list_frames
@@ -102,6 +103,8 @@ def _check_references(job: Job, files: dict[str, Any], max_pixels: int) -> None:
         require_pixels(frame.width, frame.height, max_pixels)
         if frame.channels not in (1, 3) or frame.bit_depth not in (8, 16, 32) or not 1 <= frame.page <= frame.pages:
             raise bad_project("a frame of it is of no kind that there is")
+        if frame.pixel_size is not None and not PIXEL_SIZES[0] <= frame.pixel_size <= PIXEL_SIZES[1]:
+            raise bad_project("the pixels of a frame have no size that there is")
     for run in job.runs():
         require_pixels(run.width, run.height, max_pixels)
         if (

@@ -18,6 +18,7 @@ from allfocus.errors import AllfocusError, InputError
 from allfocus.version import __version__
 from allfocus.web.answers import describe_answers
 from allfocus.web.door import Door, remove_door, write_door
+from allfocus.web.finish_routes import make_finish_routes
 from allfocus.web.job_routes import make_job_routes
 from allfocus.web.library_routes import make_library_routes
 from allfocus.web.open_routes import make_open_routes
@@ -76,7 +77,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.include_router(make_project_routes(studio))
     app.include_router(make_open_routes(studio))
     app.include_router(make_preference_routes(Preferences(settings.work)))
-    app.include_router(make_viewer_routes(Viewer(studio)))
+    viewer = Viewer(studio)
+    app.include_router(make_viewer_routes(viewer))
+    app.include_router(make_finish_routes(studio, viewer))
     app.include_router(make_result_routes(studio))
     add_page_routes(app, settings.reports)
     _add_error_answers(app)

@@ -1,4 +1,4 @@
-"""Routes about results: tiles, strokes, downloads, maps, the relief, the report."""
+"""Routes about results: tiles, strokes, maps, the relief, the report."""
 
 import contextlib
 import os
@@ -15,8 +15,6 @@ from allfocus.web.viewing import Viewer
 
 FOREVER = "private, max-age=31536000, immutable"
 """For what an address with a revision shows, which never changes."""
-
-MEDIA_TYPES = {"tiff": "image/tiff", "png": "image/png", "jpeg": "image/jpeg"}
 
 
 class WholeFile(FileResponse):
@@ -75,16 +73,6 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     def redo(job_id: str) -> dict[str, Any]:
         """Paint again what was taken back last."""
         return viewer.redo(job_id)
-
-    @router.get("/download", response_class=FileResponse)
-    def download(
-        job_id: str,
-        format: Literal["tiff", "png", "jpeg"] = "tiff",
-        bits: Annotated[Literal["8", "16", "32"] | None, Query()] = None,
-    ) -> FileResponse:
-        """The result with its strokes as a file."""
-        path, name = viewer.download(job_id, format, int(bits) if bits else None)
-        return PassingFile(path, media_type=MEDIA_TYPES[format], filename=name)
 
     @router.get("/maps/{name}.png", response_class=FileResponse)
     def map_file(job_id: str, name: Literal["depth", "depth-colour", "decision", "confidence"]) -> FileResponse:

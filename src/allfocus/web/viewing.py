@@ -1,7 +1,6 @@
-"""What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, downloads."""
+"""What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, maps."""
 
 import json
-import re
 import secrets
 import shutil
 import threading
@@ -17,6 +16,7 @@ from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
 from allfocus.web.faults import require_fault
+from allfocus.web.healed_levels import HealedLevel
 from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
 from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
@@ -109,10 +109,10 @@ class Viewer:
         except TaskError as error:
             raise Refusal(409, f"this layer cannot be made: {self._studio.told(error.error)}") from error
 
-    def _shown(self, job: Job, run: Run, name: str) -> Path:
+    def shown(self, job: Job, run: Run, name: str) -> Path:
         """The folder of a layer as it is shown: results with their strokes."""
         if name.startswith("retouched-"):
-            return self._shown(job, self._fitting(job, run, name.removeprefix("retouched-")), "result")
+            return self.shown(job, self._fitting(job, run, name.removeprefix("retouched-")), "result")
         if name == "result" and job.strokes_of(run):
             with self._painting(job.id):
                 return self._painted(job, run)
@@ -149,19 +149,22 @@ class Viewer:
             raise Refusal(404, "there is no such tile")
         if name in run.maps:
             return layers.png_bytes(pixels), "image/png"
-        profile = None if name.startswith("difference-") else self._profile(job, run)
+        profile = None if name.startswith("difference-") else self.profile(job, run)
         return layers.jpeg_bytes(pixels, icc_profile=profile), "image/jpeg"
 
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
+        if name == "result" and run.finish.spots:
+            healed = HealedLevel(self.shown(job, run, name), level, run.finish.spots, white=run.white)
+            return layers.to_bytes(healed[layers.tile_area(column, row)], run.white)
         if not name.startswith("difference-"):
-            return layers.read_tile(self._shown(job, run, name), level, column, row, white=run.white)
+            return layers.read_tile(self.shown(job, run, name), level, column, row, white=run.white)
         rest = name.removeprefix("difference-")
-        other = self._shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
-        result = self._shown(job, run, "result")
+        other = self.shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
+        result = self.shown(job, run, "result")
         tiles = [layers.read_tile(folder, level, column, row, white=run.white) for folder in (result, other)]
         return layers.difference(*tiles)
 
-    def _profile(self, job: Job, run: Run) -> bytes | None:
+    def profile(self, job: Job, run: Run) -> bytes | None:
         """The colour profile of the result, which every tile carries so that its colours are right."""
         if run.folder not in self._profiles:
             import tifffile
@@ -175,7 +178,7 @@ class Viewer:
 
     def add_stroke(self, job_id: str, stroke: Stroke) -> dict[str, Any]:
         """The stroke that was painted, the new revision, and the area that changed."""
-        job, run = self._require_paintable(job_id)
+        job, run = self.require_paintable(job_id)
         if stroke.fault is not None:
             require_fault(run, stroke.fault)
         source, points = stroke.source, stroke.points
@@ -214,7 +217,7 @@ class Viewer:
 
     def hide_stroke(self, job_id: str, stroke_id: str, *, hidden: bool) -> dict[str, Any]:
         """The job's strokes, one of them left out of the picture or taken in again, and the area that changed."""
-        job, run = self._require_paintable(job_id)
+        job, run = self.require_paintable(job_id)
         with self._painting(job_id):
             stroke = next((item for item in job.strokes if item.id == stroke_id), None)
             if stroke is None:
@@ -223,7 +226,7 @@ class Viewer:
             return self._repaint(job, run, stroke, strokes, job.undone)
 
     def _replay(self, job_id: str, *, back: bool) -> dict[str, Any]:
-        job, run = self._require_paintable(job_id)
+        job, run = self.require_paintable(job_id)
         with self._painting(job_id):
             moving = job.strokes if back else job.undone
             if not moving:
@@ -251,7 +254,8 @@ class Viewer:
         _mark(folder, job.strokes)
         return answer
 
-    def _require_paintable(self, job_id: str) -> tuple[Job, Run]:
+    def require_paintable(self, job_id: str) -> tuple[Job, Run]:
+        """The job and its finished run, if that may be changed now."""
         job, run = self.require_result(job_id)
         if job.state in ACTIVE:
             raise Refusal(409, "the job is being fused again; wait for it or cancel it")
@@ -279,7 +283,7 @@ class Viewer:
         target = original.with_name("painted")
         size = layers.layer_bytes(run.width, run.height, run.channels, run.working_depth)
         self._studio.cache.get(target, size, lambda: _copy(original, target))
-        if _marked(target) != _visible(strokes):
+        if _marked(target) != visible_strokes(strokes):
             # Cut short by a crash, or fresh: the strokes are painted again from the original.
             everything = (0, 0, run.width, run.height)
             self._replay_area(job, run, target, strokes, everything)
@@ -297,31 +301,7 @@ class Viewer:
         opened: Samples = layers.open_level(self.layer(job, run, name), 0)
         return opened
 
-    # --- downloads ---
-
-    def download(self, job_id: str, ending: str, bits: int | None) -> tuple[Path, str]:
-        """A file with the result and its strokes, to be deleted when it was sent, and the name to offer for it."""
-        job, run = self.require_result(job_id)
-        depth = bits or {"tiff": run.working_depth, "png": 16, "jpeg": 8}[ending]
-        if depth not in {"tiff": (8, 16, 32), "png": (8, 16), "jpeg": (8,)}[ending]:
-            raise Refusal(400, f"{ending} cannot hold {depth} bits per channel; choose TIFF, or fewer bits")
-        folder = self._studio.store.folder(job_id)
-        suffix = {"tiff": "tif", "png": "png", "jpeg": "jpg"}[ending]
-        target = self._studio.store.temporary / f"{secrets.token_hex(6)}.{suffix}"
-        self._studio.room.require(layers.layer_bytes(run.width, run.height, run.channels, depth))
-        values = {
-            "samples": str(self._shown(job, run, "result") / "level0.npy"),
-            "result": str(folder / run.folder / "result.tif"),
-            "target": str(target),
-            "bit_depth": depth,
-            "strokes": len(_visible(job.strokes)),
-        }
-        try:
-            self._studio.pictures.run("write_download", values)
-        except TaskError as error:
-            raise Refusal(409, f"the file cannot be written: {self._studio.told(error.error)}") from error
-        told = run.shown_name if job.others else "fused"
-        return target, f"{_without_ending(job.name)}-{told}.{suffix}"
+    # --- files ---
 
     def map_file(self, job_id: str, name: str) -> Path:
         """The file of a map: depth, depth-colour, decision or confidence."""
@@ -349,16 +329,6 @@ class Viewer:
         return self._studio.store.folder(job_id) / run.folder / "report.html"
 
 
-def _without_ending(name: str) -> str:
-    """The name of a stack without the ending of a picture's file; other dots belong to the name.
-
-    Example:
-        >>> _without_ending("beetle.tif"), _without_ending("2024.05.01 beetle"), _without_ending(".tif")
-        ('beetle', '2024.05.01 beetle', '.tif')
-    """
-    return re.sub(r"(?<=.)\.(tiff?|png|jpe?g|webp)$", "", name, flags=re.IGNORECASE)
-
-
 def _copy(original: Path, target: Path) -> None:
     temporary = target.with_name(f"{secrets.token_hex(4)}.part")
     shutil.copytree(original, temporary)
@@ -366,7 +336,8 @@ def _copy(original: Path, target: Path) -> None:
     _mark(target, [])
 
 
-def _visible(strokes: list[Stroke]) -> list[str]:
+def visible_strokes(strokes: list[Stroke]) -> list[str]:
+    """The ids of the strokes that are in the picture."""
     return [stroke.id for stroke in strokes if not stroke.hidden]
 
 
@@ -375,7 +346,7 @@ def _mark(folder: Path, strokes: list[Stroke] | None) -> None:
     if strokes is None:
         (folder / "strokes.json").unlink(missing_ok=True)
     else:
-        content = json.dumps(_visible(strokes)).encode()
+        content = json.dumps(visible_strokes(strokes)).encode()
         replace_file(folder / "strokes.json", content, overwrite=True)
 
 

@@ -4,6 +4,7 @@ import { phrase, told } from "./texts.js";
 
 
 
+
 export class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -114,6 +115,11 @@ export const keepPreset = (name, options) => request("PUT", `/api/presets/${enco
 export const deletePreset = (name) => request("DELETE", `/api/presets/${encodeURIComponent(name)}`);
 export const findFrames = (id, path) => request("POST", `${job(id)}/find-frames`, { path });
 export const projectUrl = (id, frames) => `${job(id)}/project?frames=${frames}`;
+export const formats = () => request("GET", "/api/formats");
+export const keepFinish = (id, finish) => request("PUT", `${job(id)}/finish`, finish);
+export const previewFinish = (id, finish) => request("POST", `${job(id)}/finish/preview`, finish);
+export const pickGrey = (id, x, y) => request("POST", `${job(id)}/finish/grey`, { x, y });
+export const finishedTileUrl = (id, level, column, row, revision) => `${job(id)}/finished/${level}/${column}/${row}?revision=${revision}`;
 export const relief = (id, side) => request("GET", `${job(id)}/relief?side=${side}`);
 
 /** Sends the order of the frames and which of them take part. */
@@ -126,6 +132,18 @@ export const mapUrl = (id, name) => `${job(id)}/maps/${name}.png`;
 export const reportUrl = (id) => `${job(id)}/report`;
 export const tileUrl = (id, layer, level, column, row, revision) =>
   `${job(id)}/tiles/${encodeURIComponent(layer)}/${level}/${column}/${row}?revision=${revision}`;
+
+/** The result as a file: { name, content }. */
+export async function exportFile(id, { format, bits, quality, profile, size, amount, name }) {
+  const wanted = new URLSearchParams({ format, bits, quality, profile, name, ...(size !== "full" && { [size]: amount }) });
+  const answer = await fetch(`${job(id)}/download?${wanted}`).catch(() => {
+    onLost();
+    throw new ApiError(NO_ANSWER);
+  });
+  if (!answer.ok) throw new ApiError(sentence(answer.status, await answer.text()), answer.status);
+  const [, encoded, plain] = /filename\*=utf-8''([^;]+)|filename="([^"]+)"/i.exec(answer.headers.get("content-disposition") ?? "") ?? [];
+  return { name: encoded ? decodeURIComponent(encoded) : (plain ?? "fused"), content: await answer.blob() };
+}
 
 /** Why the server refuses an address: its own sentence. */
 export async function refusalOf(address) {

@@ -9,6 +9,7 @@ import { canvas, fitPicture, invalidate, singleLayer, view, zoomBy, zoomTo } fro
 /** Every view: name, title, key, and what it says to someone who does not know it. */
 export const VIEWS = [
   ["result", phrase("compare.result"), "V", phrase("compare.result-hint")],
+  ["finished", phrase("compare.finished"), "W", phrase("compare.finished-hint")],
   ["slider", phrase("compare.slider"), "C", phrase("compare.slider-hint")],
   ["side", phrase("compare.side"), "X", phrase("compare.side-hint")],
   ["flicker", phrase("compare.flicker"), "F", phrase("compare.flicker-hint")],
@@ -81,7 +82,7 @@ function drawBar() {
 function drawNames() {
   const split = state.view === "slider" || state.view === "side";
   const result = state.job.results.some(({ open, deleted }) => !open && !deleted) ? state.job.result.name : phrase("compare.result");
-  const shown = { result, depth: phrase("compare.depth"), decision: phrase("compare.decision"), confidence: phrase("compare.confidence") };
+  const shown = { result, finished: phrase("compare.finished"), depth: phrase("compare.depth"), decision: phrase("compare.decision"), confidence: phrase("compare.confidence") };
   const single = state.view === "relief" ? "" : singleLayer();
   const apart = single.startsWith("difference-") ? single.slice(11) : null;
   const name = apart ? phrase("compare.difference-from", { name: nameOf(state.job.result.layers.includes(apart) ? apart : `frame-${apart}`) }) : (shown[single] ?? nameOf(single));
@@ -89,7 +90,8 @@ function drawNames() {
   byId("name-left").hidden = state.view === "relief";
   byId("name-right").textContent = result;
   byId("name-right").hidden = !split;
-  const { width, height, bit_depth, white } = state.job.result;
+  const { bit_depth, white } = state.job.result;
+  const [width, height] = state.view === "finished" ? state.job.result.finished_size : [state.job.result.width, state.job.result.height];
   const brighter = white < 1 ? `, ${phrase("compare.brighter", { factor: Number((1 / white).toPrecision(2)) })}` : "";
   byId("picture-size").textContent = `${phrase("page.size", { width, height, bits: bit_depth })}${brighter}`;
   canvas.setAttribute("aria-label", phrase("compare.canvas", { view: VIEWS.find(([key]) => key === state.view)[1], width, height }));

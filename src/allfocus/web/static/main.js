@@ -6,6 +6,7 @@ import "./compare.js";
 import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import "./faults.js";
+import "./finish_panel.js";
 import { isDraggingCard } from "./frames.js";
 import "./help.js";
 import { openIntake, takeFolder, takeTree } from "./intake.js";
@@ -21,7 +22,7 @@ import "./save.js";
 import "./shortcuts.js";
 import { addressOf } from "./stacks.js";
 import "./stroke_list.js";
-import { on, phase, setJob, state } from "./state.js";
+import { emit, on, phase, setJob, state } from "./state.js";
 import { phrase, told } from "./texts.js";
 import "./theme.js";
 import { startFirstTour } from "./tour.js";
@@ -189,6 +190,7 @@ function showTool(name, focus = false) {
     if (chosen && focus) tab.focus();
   }
   document.body.dataset.tool = name; // with the settings at hand, the frames beside the result can be changed too
+  emit("tool", name);
 }
 
 function wirePanels() {

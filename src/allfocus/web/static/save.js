@@ -1,6 +1,7 @@
 // What leaves the studio: the result in three formats, the maps, and the settings as a command line.
 
 import * as api from "./api.js";
+import { openExport } from "./export.js";
 import { asSentence, byId, element, icon, readableSeconds } from "./elements.js";
 import { announce, say } from "./messages.js";
 import { projectLinks } from "./project.js";
@@ -24,6 +25,10 @@ function formatLinks(job) {
       element("small", {}, use),
     ),
   );
+}
+
+function exportButton() {
+  return element("button.wide.toggle", { id: "open-export", onclick: openExport }, icon("download"), element("span", {}, phrase("export.open")), element("kbd", {}, phrase("shortcuts.key-export")));
 }
 
 function mapLinks(job) {
@@ -103,7 +108,7 @@ function draw() {
   if (phase() !== "done") return;
   const { job } = state;
   byId("save").replaceChildren(
-    ...[element("div.downloads", {}, formatLinks(job)), mapLinks(job), projectLinks(job), commandField(job), facts(job)].filter(Boolean),
+    ...[exportButton(), element("div.downloads", {}, formatLinks(job)), mapLinks(job), projectLinks(job), commandField(job), facts(job)].filter(Boolean),
   );
 }
 

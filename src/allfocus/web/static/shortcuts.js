@@ -2,7 +2,9 @@
 
 import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
+import { openExport } from "./export.js";
 import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
+import { undoFinish } from "./finish.js";
 import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
@@ -43,6 +45,7 @@ const SHEET = [
       ["1  2", "100 %, 200 %"],
       ["+  -", phrase("shortcuts.zoom")],
       [phrase("shortcuts.key-arrows"), phrase("shortcuts.move")],
+      [phrase("shortcuts.key-export"), phrase("shortcuts.export")],
     ],
   ],
   [
@@ -92,8 +95,9 @@ function onKeyDown(event) {
   const key = event.key.toLowerCase();
   if (event.ctrlKey || event.metaKey) {
     if (phase() !== "done") return;
-    if (key === "z" && !event.shiftKey) undo();
+    if (key === "z" && !event.shiftKey) (document.body.dataset.tool === "finish" ? undoFinish : undo)();
     else if ((key === "z" && event.shiftKey) || key === "y") redo();
+    else if (key === "s" && !event.shiftKey) openExport();
     else return;
     event.preventDefault();
     return;

@@ -78,7 +78,7 @@ export function told(english, { code, status } = {}) {
 }
 
 /** A number with so many digits after the point, as the language writes it. */
-export const decimal = (value, digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+export const decimal = (value, digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value || 0); // not -0
 
 /** Fills in the texts of the page itself; what stands between backticks is code. */
 function fillPage() {
