@@ -29,7 +29,7 @@ SWITCHES = (
 
 @contextmanager
 def running_studio(folder: Path, *options: str) -> Iterator[str]:
-    """The address of ``allfocus serve`` with its jobs in a folder; it is stopped at the end."""
+    """The address of ``allfocus serve`` with its jobs in a folder, its number in ``server.pid``; stopped at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable,
@@ -44,6 +44,7 @@ def running_studio(folder: Path, *options: str) -> Iterator[str]:
     ]
     with (folder / "server.log").open("w+") as log:
         process = subprocess.Popen([*command, *options], stderr=log, env=os.environ)
+        (folder / "server.pid").write_text(str(process.pid))
         try:
             yield _address(Path(log.name), process)
         finally:
@@ -82,14 +83,20 @@ def call(address: str, path: str, body: dict[str, Any] | Path | None = None) -> 
         return json.loads(answer.read())
 
 
-def fuse(address: str, name: str, frames: list[Path], **options: Any) -> str:
-    """The id of a job with this name that is done: one of an earlier run, else one that is fused now over the API."""
+def fuse(address: str, name: str, frames: list[Path] | Path, **options: Any) -> str:
+    """The id of a job with this name that is done: one of an earlier run, else one that is fused now over the API.
+
+    A folder of frames is opened where it lies; the studio must have been started with ``--allow-folders``.
+    """
     for job in call(address, "/api/jobs"):
         if job["name"] == name and job["state"] == "done":
             return str(job["id"])
     identity = str(call(address, "/api/jobs", {"name": name})["id"])
-    for path in frames:
-        call(address, f"/api/jobs/{identity}/frames?name={path.name}", path)
+    if isinstance(frames, Path):
+        call(address, f"/api/jobs/{identity}/folder", {"path": str(frames.absolute())})
+    else:
+        for path in frames:
+            call(address, f"/api/jobs/{identity}/frames?name={path.name}", path)
     call(address, f"/api/jobs/{identity}/start", options)
     while (job := call(address, f"/api/jobs/{identity}"))["state"] in ("queued", "running"):
         time.sleep(0.3)

@@ -25,9 +25,10 @@ from PIL import Image
 from allfocus.errors import AllfocusError, InputError
 from allfocus.stack.options import FuseOptions
 from allfocus.web import project_files, tasks
-from allfocus.web.job_records import Frame, Job, KeptResult, Run, Stroke
+from allfocus.web.job_records import Frame, Job, KeptResult, Run
 from allfocus.web.project_checks import open_project_file
 from allfocus.web.projects import describe_job
+from allfocus.web.stroke import Stroke
 
 MEGABYTE = 2**20
 RUN = "run-01234567"
@@ -432,7 +433,7 @@ def test_more_results_than_a_stack_may_have_are_refused(honest, open_it):
 
 
 def test_strokes_that_would_take_hours_to_paint_are_refused(honest, open_it, monkeypatch):
-    monkeypatch.setattr("allfocus.web.viewing.MOST_WORK_OF_ALL", 100)
+    monkeypatch.setattr("allfocus.web.project_checks.MOST_WORK_OF_ALL", 100)
     with pytest.raises(InputError, match="too long to paint"):
         open_it(honest)
 

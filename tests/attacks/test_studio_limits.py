@@ -22,13 +22,14 @@ import httpx
 
 from allfocus.web.connections import RecordLimit
 from allfocus.web.events import LISTENERS, EventBus
-from allfocus.web.job_records import Frame, Job, Run, Stroke
+from allfocus.web.job_records import Frame, Job, Run
 from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import stroke_work
 from allfocus.web.settings import ServerSettings
+from allfocus.web.stroke import MOST_WORK, Stroke
 from allfocus.web.studio import Studio
-from allfocus.web.viewing import MOST_WORK, Viewer
+from allfocus.web.viewing import Viewer
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

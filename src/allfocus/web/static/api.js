@@ -123,6 +123,9 @@ export const reportUrl = (id) => `${job(id)}/report`;
 export const tileUrl = (id, layer, level, column, row, revision) =>
   `${job(id)}/tiles/${encodeURIComponent(layer)}/${level}/${column}/${row}?revision=${revision}`;
 
+/** A tile as the brush looks at it to stay within one thing: smoothed, and without loss. */
+export const guideUrl = (...place) => `${tileUrl(...place)}&smoothed=true`;
+
 /** Why the server refuses an address: its own sentence. */
 export async function refusalOf(address) {
   const answer = await fetch(address).catch(() => {

@@ -2,7 +2,7 @@
 
 import { inGroups } from "./compare.js";
 import { byId, element, icon, plural } from "./elements.js";
-import { pickSharpest, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
+import { pickSharpest, stepSource, toggleBrush, toggleEraser, toggleStaying } from "./retouch.js";
 import { on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { isSending, redo, undo } from "./strokes.js";
 import { canvas } from "./viewer.js";
@@ -16,6 +16,25 @@ const MODES = [
   ["lighten", "Lighter only"],
   ["darken", "Darker only"],
 ];
+
+const PEN_USES = [
+  ["none", "Pen pressure: not used"],
+  ["size", "Pen pressure: size"],
+  ["opacity", "Pen pressure: opacity"],
+  ["both", "Pen pressure: size and opacity"],
+];
+
+const setTo = (name) => (event) => setBrush({ [name]: Number(event.target.value) / 100 });
+const choices = (pairs) => pairs.map(([value, title]) => element("option", { value }, title));
+
+function toggle(id, title, hint, onchange) {
+  return element(
+    "label.switch",
+    {},
+    element("input", { type: "checkbox", role: "switch", id, onchange }),
+    element("span", {}, element("strong", {}, title), element("small", {}, hint)),
+  );
+}
 
 function range(id, label, attributes, shown) {
   return element(
@@ -53,8 +72,18 @@ function build() {
       "div.row",
       {},
       element("label.unseen", { for: "brush-mode" }, "What the brush takes"),
-      element("select", { id: "brush-mode", onchange: (event) => setBrush({ mode: event.target.value }) }, MODES.map(([value, title]) => element("option", { value }, title))),
+      element("select", { id: "brush-mode", onchange: (event) => setBrush({ mode: event.target.value }) }, choices(MODES)),
       element("button.toggle.small", { id: "eraser", onclick: () => toggleEraser() }, "Erase", element("kbd", {}, "E")),
+    ),
+    toggle("brush-stays", "Stay inside one thing", "Takes only what looks like the place under the middle of the brush (A).", (event) => toggleStaying(event.target.checked)),
+    element("div", { id: "tolerance-field" }, range("brush-tolerance", "Tolerance", { min: "1", max: "60", oninput: setTo("tolerance") }, "")),
+    element(
+      "details.strokes",
+      {},
+      element("summary", {}, "More of the brush"),
+      range("brush-flow", "Flow", { min: "1", max: "100", oninput: setTo("flow") }, ""),
+      toggle("brush-matches", "Match the brightness", "The source becomes as bright as the result around the stroke.", (event) => setBrush({ matches: event.target.checked })),
+      element("div.row", {}, element("label.unseen", { for: "brush-pen" }, "What the pressure of a pen changes"), element("select", { id: "brush-pen", onchange: (event) => setBrush({ pen: event.target.value }) }, choices(PEN_USES))),
     ),
     element(
       "div.row",
@@ -77,7 +106,7 @@ function build() {
 function drawPanel() {
   if (phase() !== "done") return;
   if (!byId("brush")) build();
-  const { size, hardness, opacity, mode, erases } = state.brush;
+  const { size, hardness, opacity, mode, erases, stays, matches, pen } = state.brush;
   byId("brush").setAttribute("aria-pressed", String(state.brush.on));
   byId("source").replaceChildren(...inGroups(sourceLayers(), sourceOf(state.other)));
   byId("brush-size").value = sizeToSlider(size);
@@ -87,6 +116,14 @@ function drawPanel() {
   byId("brush-hardness-value").textContent = `${Math.round(hardness * 100)} %`;
   byId("brush-opacity").value = Math.round(opacity * 100);
   byId("brush-opacity-value").textContent = `${Math.round(opacity * 100)} %`;
+  for (const name of ["flow", "tolerance"]) {
+    byId(`brush-${name}`).value = Math.round(state.brush[name] * 100);
+    byId(`brush-${name}-value`).textContent = `${Math.round(state.brush[name] * 100)} %`;
+  }
+  byId("brush-stays").checked = stays;
+  byId("tolerance-field").hidden = !stays;
+  byId("brush-matches").checked = matches;
+  byId("brush-pen").value = pen;
   byId("brush-mode").value = mode;
   byId("brush-mode").disabled = erases;
   byId("eraser").setAttribute("aria-pressed", String(erases));

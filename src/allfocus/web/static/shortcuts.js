@@ -3,7 +3,7 @@
 import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
 import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
-import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
+import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser, toggleStaying } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
 import { fitPicture, zoomBy, zoomTo } from "./viewer.js";
@@ -18,6 +18,7 @@ const ACTIONS = {
   ".": () => stepSource(1),
   s: () => pickSharpest(),
   e: () => toggleEraser(),
+  a: () => toggleStaying(),
   n: () => nextFault(),
   p: () => previousFault(),
   r: () => mendFault(),
@@ -52,6 +53,7 @@ const SHEET = [
       ["{  }", "softer, harder"],
       [",  .", "previous, next source"],
       ["E", "take strokes off, paint"],
+      ["A", "stay inside one thing, or not"],
       ["S", "sharpest frame under the cursor; or Alt and click"],
       ["Arrows, Enter", "move the brush, paint a dab"],
       ["Ctrl+Z", "undo"],
