@@ -5,8 +5,8 @@ FOLDER takes about 12 GB, and as much again while it is fused; a next run uses i
 Printed are three tables. *Opening*: milliseconds from the navigation to the first drawing with all its tiles, by the
 page's own clock, with nothing in the browser's memory; the first time of a server that was just started, and again.
 *Moving*: what the compositor drew while a drag is played into the page, as in studio_panning.py; painting drags the
-brush, and its strokes are rendered by the server on the same cores. *Painting*: what the server holds after each part of
-the strokes. Its own memory is counted (RssAnon of /proc), because mapped files are the system's to take.
+brush, and its strokes are rendered by the server on the same cores. *Painting*: what the server holds after each part
+of the strokes. Its own memory is counted (RssAnon of /proc), because mapped files are the system's to take.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--strokes", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--method", default="depth-map")
+    parser.add_argument("--method", default="ips")
     parser.add_argument("--width", type=int, default=1600)
     parser.add_argument("--height", type=int, default=1000)
     arguments = parser.parse_args()

@@ -388,6 +388,13 @@ HOSTILE = {
     "a stroke that never ends": ("job/strokes/0/points", [[1.0, 1.0]] * 30_000),
     "a stroke far away": ("job/strokes/0/points", [[1e300, 1.0]]),
     "a stroke of a huge brush": ("job/strokes/0/radius", 1e9),
+    "a stroke without flow": ("job/strokes/0/flow", 0.0),
+    "a stroke of endless flow": ("job/strokes/0/flow", 1e9),
+    "a stroke of no tolerance": ("job/strokes/0/tolerance", -1.0),
+    "a stroke of a pen of no kind": ("job/strokes/0/pen", "../tilt"),
+    "a stroke with pressure and no pen": ("job/strokes/0/pressures", [0.5, 0.5]),
+    "a stroke of endless pressure": ("job/strokes/0/pressures", [0.5] * 100_000),
+    "a stroke of blinding gain": ("job/strokes/0/gain", 1e30),
     "strokes without a result": ("job/run", None),
     "a stroke undone from nowhere": ("job/undone", [
         {"id": "a" * 12, "source": "frame-ffffffffffff", "points": [[1.0, 1.0]], "radius": 3.0, "hardness": 1.0}]),

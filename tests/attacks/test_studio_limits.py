@@ -176,6 +176,14 @@ def test_ordinary_strokes_are_far_from_the_limit():
     assert stroke_work(Stroke("1", "a", line, radius=200, hardness=0.5), 6000, 4000) < MOST_WORK / 10
 
 
+def test_ordinary_strokes_of_dabs_are_far_from_the_limit_and_endless_ones_beyond_it():
+    line = [[float(x), 2000.0] for x in range(0, 6000, 25)]
+    for change in ({"flow": 0.1}, {"tolerance": 0.2}, {"pen": "size"}):
+        assert stroke_work(Stroke("1", "a", line, radius=40, hardness=0.5, **change), 6000, 4000) < MOST_WORK / 5
+        endless = Stroke("1", "a", [[0.0, 0.0], [1e6, 0.0]] * 10_000, radius=1e-9, hardness=0.5, **change)
+        assert stroke_work(endless, 6000, 4000) > 1000 * MOST_WORK
+
+
 def test_a_worker_takes_no_more_memory_than_it_may(tmp_path):
     from allfocus.images.writing import write_image
 

@@ -27,8 +27,8 @@ SPACING, CLOSEST = 0.25, 0.5
 """Between two dabs: this part of the radius, and no fewer pixels."""
 SMALLEST = 0.1
 """What a pen without pressure leaves of the radius."""
-DAB_WORK = 60_000
-"""Pixels of a plain stroke that take as long as one dab, besides its own."""
+DAB_WORK, PIXEL_WORK, AREA_WORK = 10_000, 10, 5
+"""Pixels of a plain stroke that take as long as one dab, one pixel of a dab, and one pixel around the whole stroke."""
 
 ReadGuide = Callable[[int, int, int], NDArray[np.uint8]]
 """Gives the smoothed tile of a source by level, column and row, as :func:`allfocus.web.layers.guide_tile`."""
@@ -60,16 +60,23 @@ def margin_of(stroke: Stroke, width: int, height: int) -> int:
 
 def most_dabs(stroke: Stroke) -> int:
     """No fewer than the dabs of a stroke, without placing them: what a stranger sends could have billions."""
+    return _dabs_along(stroke, SMALLEST if stroke.pen in ("size", "both") else 1)
+
+
+def _dabs_along(stroke: Stroke, share: float) -> int:
+    """How many dabs a line has room for when all have this share of the radius."""
     points = np.asarray(stroke.points, np.float64)
     length = float(np.sqrt((np.diff(points, axis=0) ** 2).sum(axis=1)).sum())
-    smallest = stroke.radius * (SMALLEST if stroke.pen in ("size", "both") else 1)
-    return 1 + math.ceil(length / max(smallest * SPACING, CLOSEST))
+    return 1 + math.ceil(length / max(stroke.radius * share * SPACING, CLOSEST))
 
 
-def dab_work(stroke: Stroke, width: int, height: int) -> int:
-    """How long a stroke takes to paint, in pixels of a plain one."""
+def dab_work(stroke: Stroke, area: Area, width: int, height: int) -> int:
+    """How long a stroke takes to paint into its area, in pixels of a plain one."""
     side = 2 * stroke.radius / 2 ** mask_level(stroke.radius, width, height) + 1
-    return int(most_dabs(stroke) * (DAB_WORK + 4 * min(side, max(width, height)) ** 2))
+    # Smaller dabs stand closer, but all of them together have fewer pixels than large ones.
+    inside = _dabs_along(stroke, 1) * min(side, max(width, height)) ** 2
+    around = (area[2] - area[0]) * (area[3] - area[1])
+    return int(DAB_WORK * most_dabs(stroke) + PIXEL_WORK * inside + AREA_WORK * around)
 
 
 def place_dabs(stroke: Stroke) -> NDArray[np.float64]:
@@ -112,28 +119,58 @@ def fall_off(distance: NDArray[np.float64], radius: float, hardness: float) -> N
     return np.asarray(1 - t * t * (3 - 2 * t), np.float64)
 
 
-def dab_mask(stroke: Stroke, region: Area, level: int, guide: ReadGuide | None) -> NDArray[np.float64]:
-    """The mask of a dabbed stroke within a region of a level, (rows, columns), 0..1."""
-    left, top, right, bottom = region
-    mask = np.zeros((bottom - top, right - left))
-    dabs = place_dabs(stroke) / np.array([2**level, 2**level, 2**level, 1])
-    middle, reach = dabs[:, :2], dabs[:, 2:3]
-    meets = ((middle + reach > (left, top)) & (middle - reach < (right, bottom))).all(axis=1)
-    read = None if stroke.tolerance is None else _Guide(guide, level)
-    colours = read.cut(region) if read is not None and meets.any() else None
-    for x, y, radius, most in dabs[meets].tolist():
-        x0, x1 = max(left, math.ceil(x - radius - 0.5)), min(right, math.floor(x + radius - 0.5) + 1)
-        y0, y1 = max(top, math.ceil(y - radius - 0.5)), min(bottom, math.floor(y + radius - 0.5) + 1)
-        if x0 >= x1 or y0 >= y1:
-            continue
-        xs, ys = np.arange(x0, x1)[None, :] + 0.5 - x, np.arange(y0, y1)[:, None] + 0.5 - y
-        wanted = most * fall_off(np.sqrt(xs * xs + ys * ys), radius, stroke.hardness)
-        if read is not None and colours is not None and stroke.tolerance is not None:
-            part = colours[y0 - top : y1 - top, x0 - left : x1 - left]
-            wanted *= _likeness(part, read.colour_at(x, y), stroke.tolerance)
-        share = mask[y0 - top : y1 - top, x0 - left : x1 - left]
-        share += stroke.flow * np.maximum(wanted - share, 0)
-    return mask
+class DabMask:
+    """The mask of a dabbed stroke.
+
+    Args:
+        stroke: A stroke with flow, tolerance or the pressure of a pen.
+        width: Of the picture.
+        height: Of the picture.
+        guide: The tiles of the source; needed only where the stroke has a tolerance.
+    """
+
+    def __init__(self, stroke: Stroke, width: int, height: int, guide: ReadGuide | None = None) -> None:
+        self.level = mask_level(stroke.radius, width, height)
+        self._stroke, self._size = stroke, (width, height)
+        self._dabs = place_dabs(stroke) / np.array([2**self.level, 2**self.level, 2**self.level, 1])
+        self._colours = None if stroke.tolerance is None else _Colours(guide, self.level)
+
+    def on_level(self, region: Area) -> NDArray[np.float64]:
+        """The mask within a region of its level, (rows, columns), 0..1."""
+        left, top, right, bottom = region
+        mask = np.zeros((bottom - top, right - left))
+        middle, reach = self._dabs[:, :2], self._dabs[:, 2:3]
+        meets = ((middle + reach > (left, top)) & (middle - reach < (right, bottom))).all(axis=1)
+        colours = self._colours.cut(region) if self._colours is not None and meets.any() else None
+        for x, y, radius, most in self._dabs[meets].tolist():
+            x0, x1 = max(left, math.ceil(x - radius - 0.5)), min(right, math.floor(x + radius - 0.5) + 1)
+            y0, y1 = max(top, math.ceil(y - radius - 0.5)), min(bottom, math.floor(y + radius - 0.5) + 1)
+            if x0 >= x1 or y0 >= y1:
+                continue
+            xs, ys = np.arange(x0, x1)[None, :] + 0.5 - x, np.arange(y0, y1)[:, None] + 0.5 - y
+            wanted = most * fall_off(np.sqrt(xs * xs + ys * ys), radius, self._stroke.hardness)
+            if self._colours is not None and colours is not None and self._stroke.tolerance is not None:
+                part = colours[y0 - top : y1 - top, x0 - left : x1 - left]
+                wanted *= _likeness(part, self._colours.at(x, y), self._stroke.tolerance)
+            share = mask[y0 - top : y1 - top, x0 - left : x1 - left]
+            share += self._stroke.flow * np.maximum(wanted - share, 0)
+        return mask
+
+    def weight(self, area: Area) -> NDArray[np.float64]:
+        """How much of the source each pixel of an area of the picture takes: the mask, read between its pixels."""
+        left, top, right, bottom = area
+        if self.level == 0:
+            return self.on_level(area)
+        columns = _between(left, right, self.level, self._size[0])
+        rows = _between(top, bottom, self.level, self._size[1])
+        region = (int(columns[0][0]), int(rows[0][0]), int(columns[1][-1]) + 1, int(rows[1][-1]) + 1)
+        mask = self.on_level(region)
+        if not mask.any():
+            return np.zeros((bottom - top, right - left))
+        first, second, share = rows[0] - region[1], rows[1] - region[1], rows[2][:, None]
+        mask = mask[first] * (1 - share) + mask[second] * share
+        first, second, share = columns[0] - region[0], columns[1] - region[0], columns[2][None, :]
+        return np.asarray(mask[:, first] * (1 - share) + mask[:, second] * share)
 
 
 def _likeness(colours: NDArray[np.uint8], middle: NDArray[np.uint8], tolerance: float) -> NDArray[np.float64]:
@@ -143,7 +180,7 @@ def _likeness(colours: NDArray[np.uint8], middle: NDArray[np.uint8], tolerance: 
     return fall_off(distance, tolerance, 0.5)
 
 
-class _Guide:
+class _Colours:
     """The smoothed source on one level, put together from its tiles."""
 
     def __init__(self, read: ReadGuide | None, level: int) -> None:
@@ -159,7 +196,7 @@ class _Guide:
         y, x = top - rows.start * TILE_SIDE, left - columns.start * TILE_SIDE
         return whole[y : y + bottom - top, x : x + right - left]
 
-    def colour_at(self, x: float, y: float) -> NDArray[np.uint8]:
+    def at(self, x: float, y: float) -> NDArray[np.uint8]:
         """The colour of the pixel under a point, or of the one at the edge that is nearest to it."""
         column, row = max(0, math.floor(x)), max(0, math.floor(y))
         while (tile := self._read(column // TILE_SIDE, row // TILE_SIDE)).size == 0:
@@ -171,33 +208,6 @@ class _Guide:
 
 def _with_channels(tile: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return tile[:, :, None] if tile.ndim == 2 else tile
-
-
-def dab_weight(
-    stroke: Stroke, area: Area, *, width: int, height: int, guide: ReadGuide | None = None
-) -> NDArray[np.float64]:
-    """How much of the source each pixel of an area takes, (rows, columns), 0..1: the mask, read between its pixels.
-
-    Args:
-        stroke: A stroke with flow, tolerance or the pressure of a pen.
-        area: Where, in pixels of the full size, within the picture.
-        width: Of the picture.
-        height: Of the picture.
-        guide: The tiles of the source; needed only where the stroke has a tolerance.
-    """
-    left, top, right, bottom = area
-    level = mask_level(stroke.radius, width, height)
-    if level == 0:
-        return dab_mask(stroke, area, 0, guide)
-    columns, rows = _between(left, right, level, width), _between(top, bottom, level, height)
-    region = (int(columns[0][0]), int(rows[0][0]), int(columns[1][-1]) + 1, int(rows[1][-1]) + 1)
-    mask = dab_mask(stroke, region, level, guide)
-    if not mask.any():
-        return np.zeros((bottom - top, right - left))
-    first, second, share = rows[0] - region[1], rows[1] - region[1], rows[2][:, None]
-    mask = mask[first] * (1 - share) + mask[second] * share
-    first, second, share = columns[0] - region[0], columns[1] - region[0], columns[2][None, :]
-    return np.asarray(mask[:, first] * (1 - share) + mask[:, second] * share)
 
 
 def _between(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.web.dabs import ReadGuide, dab_weight, dab_work, fall_off, is_dabbed, margin_of
+from allfocus.web.dabs import DabMask, ReadGuide, dab_work, fall_off, is_dabbed, margin_of
 from allfocus.web.layers import Area, blocks_of
 from allfocus.web.stroke import Stroke
 
@@ -51,7 +51,7 @@ def stroke_work(stroke: Stroke, width: int, height: int) -> int:
         36
     """
     if is_dabbed(stroke):
-        return dab_work(stroke, width, height)
+        return dab_work(stroke, stroke_area(stroke, width, height), width, height)
     points = np.asarray(stroke.points, np.float64)
     ends = np.concatenate([points[1:], points[-1:]])
     low = np.clip(np.minimum(points, ends) - stroke.radius, 0, (width, height))
@@ -101,12 +101,10 @@ def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area, guide: 
         guide: The smoothed tiles of the source; needed only where the stroke has a tolerance.
     """
     height, width = painted.shape[:2]
+    mask = DabMask(stroke, width, height, guide) if is_dabbed(stroke) else None
     for block_area in blocks_of(area):
         left, top, right, bottom = block_area
-        if is_dabbed(stroke):
-            weight = dab_weight(stroke, block_area, width=width, height=height, guide=guide)
-        else:
-            weight = stroke_weight(stroke, block_area)
+        weight = mask.weight(block_area) if mask else stroke_weight(stroke, block_area)
         touched = weight > 0
         if not touched.any():
             continue

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from allfocus.web.dabs import ReadGuide, dab_mask, dab_weight, is_dabbed, mask_level, most_dabs, place_dabs
+from allfocus.web.dabs import DabMask, ReadGuide, is_dabbed, mask_level, most_dabs, place_dabs
 from allfocus.web.layers import guide_tile, halve, to_bytes
 from allfocus.web.retouching import paint, replay, stroke_area, stroke_weight
 from allfocus.web.stroke import PEN_USES, STROKE_MODES, Stroke
@@ -69,7 +69,7 @@ def put(painted: NDArray[Any], stroke: Stroke, area: tuple[int, int, int, int]) 
 
 
 def mask(stroke: Stroke, samples: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    return dab_mask(stroke, EVERYTHING, 0, None if samples is None else guide_of(samples))
+    return DabMask(stroke, WIDTH, HEIGHT, None if samples is None else guide_of(samples)).weight(EVERYTHING)
 
 
 @settings(max_examples=25)
@@ -167,7 +167,7 @@ def test_a_large_brush_stays_within_a_thing_too_by_its_mask_at_half_the_size() -
     picture = two_things(0.02)
     stroke = Stroke("s", "frame-a", [[120.0, 150.0]], 100.0, 1.0, tolerance=0.25)
     assert mask_level(stroke.radius, WIDTH, HEIGHT) == 1
-    weight = dab_weight(stroke, EVERYTHING, width=WIDTH, height=HEIGHT, guide=guide_of(picture))
+    weight = mask(stroke, picture)
     assert weight[100:200, 60:196].mean() > 0.999
     assert weight[:, 204:].max() == 0
 

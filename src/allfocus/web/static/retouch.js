@@ -125,7 +125,8 @@ Object.assign(pointer, {
     return true;
   },
   extend(event) {
-    for (const part of event.getCoalescedEvents?.() ?? [event]) {
+    const parts = event.getCoalescedEvents?.() ?? [];
+    for (const part of parts.length ? parts : [event]) {
       const point = pointOf(part, beganIn);
       cursor = point;
       const last = current?.points.at(-1);

@@ -78,7 +78,7 @@ function build() {
     toggle("brush-stays", "Stay inside one thing", "Takes only what looks like the place under the middle of the brush (A).", (event) => toggleStaying(event.target.checked)),
     element("div", { id: "tolerance-field" }, range("brush-tolerance", "Tolerance", { min: "1", max: "60", oninput: setTo("tolerance") }, "")),
     element(
-      "details.strokes",
+      "details.strokes.more",
       {},
       element("summary", {}, "More of the brush"),
       range("brush-flow", "Flow", { min: "1", max: "100", oninput: setTo("flow") }, ""),
