@@ -49,6 +49,19 @@ MASK = """async (stroke) => {
 }"""
 
 
+DRAG_OF = """([kind, start, end]) => {
+  const canvas = document.getElementById("canvas");
+  canvas.setPointerCapture = () => {};
+  const send = (name, share) => canvas.dispatchEvent(new PointerEvent(name, {
+    pointerId: 7, pointerType: kind, button: 0, buttons: 1, bubbles: true, pressure: 0.25 + 0.5 * share,
+    clientX: start[0] + share * (end[0] - start[0]), clientY: start[1] + share * (end[1] - start[1]) }));
+  send("pointerdown", 0);
+  send("pointermove", 0.5);
+  send("pointermove", 1);
+  send("pointerup", 1);
+}"""
+
+
 @pytest.fixture(scope="module")
 def job(studio: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Frames that are dark on the left and bright on the right, with noise; the second is a third darker than all."""
@@ -229,30 +242,13 @@ def test_the_brightness_of_the_source_is_matched_to_what_is_around(page: Page, s
     assert (before - result_of(studio, job))[195:205, 145:165].mean() > 2500
 
 
-@pytest.mark.parametrize(("use", "kind"), [("size", "pen"), ("both", "pen"), ("none", "pen"), ("size", "mouse")])
-def test_the_pressure_of_a_pen_goes_into_the_stroke_as_it_is_chosen(
-    page: Page, studio: Any, job: str, use: str, kind: str
-) -> None:
+def test_the_pressure_of_a_pen_goes_into_the_stroke_as_it_is_chosen(page: Page, studio: Any, job: str) -> None:
     page.get_by_text("More of the brush").click()
-    page.locator("#brush-pen").select_option(use)
     start, end = place(page, 150, 100), place(page, 250, 100)
-    page.evaluate(
-        """([kind, start, end]) => {
-          const canvas = document.getElementById("canvas");
-          canvas.setPointerCapture = () => {};
-          const send = (name, share) => canvas.dispatchEvent(new PointerEvent(name, {
-            pointerId: 7, pointerType: kind, button: 0, buttons: 1, bubbles: true, pressure: 0.25 + 0.5 * share,
-            clientX: start[0] + share * (end[0] - start[0]), clientY: start[1] + share * (end[1] - start[1]) }));
-          send("pointerdown", 0);
-          send("pointermove", 0.5);
-          send("pointermove", 1);
-          send("pointerup", 1);
-        }""",
-        [kind, start, end],
-    )
-    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "1")
-    stroke = studio.job(job)["strokes"][-1]
-    if use == "none" or kind == "mouse":
-        assert (stroke["pen"], stroke["pressures"]) == ("none", [])
-    else:
-        assert (stroke["pen"], stroke["pressures"]) == (use, [0.25, 0.5, 0.75])
+    for number, (use, kind) in enumerate((("size", "pen"), ("both", "pen"), ("none", "pen"), ("size", "mouse"))):
+        page.locator("#brush-pen").select_option(use)
+        page.evaluate(DRAG_OF, [kind, start, end])
+        expect(page.locator("#canvas")).to_have_attribute("data-strokes", str(number + 1))
+        stroke = studio.job(job)["strokes"][-1]
+        is_used = use != "none" and kind == "pen"
+        assert (stroke["pen"], stroke["pressures"]) == ((use, [0.25, 0.5, 0.75]) if is_used else ("none", []))
