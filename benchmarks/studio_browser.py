@@ -74,6 +74,32 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def processor_seconds(*roots: int) -> float:
+    """What these processes and all that they started have taken of the processor so far, as far as they still run."""
+    taken: dict[int, float] = {}
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(folder.name)] = int(fields[1])
+        taken[int(folder.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def is_below(process: int) -> bool:
+        while process and process not in roots:
+            process = parents.get(process, 0)
+        return process in roots
+
+    return sum(seconds for process, seconds in taken.items() if is_below(process))
+
+
+def browser_process(browser: Browser) -> int:
+    """The number of the first process of a browser, which started all its others."""
+    found = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    return next(int(process["id"]) for process in found if process["type"] == "browser")
+
+
 def call(address: str, path: str, body: dict[str, Any] | Path | None = None) -> Any:
     """The studio's answer: GET without a body, else POST of JSON or of a file."""
     data = body.read_bytes() if isinstance(body, Path) else json.dumps(body).encode() if body is not None else None
