@@ -49,6 +49,7 @@ FOR_PROGRAMS = {
     "the job has no such result of this size",
     "the result has no such layer; its layers are listed in the job",
     "the result has no such layer",
+    "only layers that the brush paints from have smoothed tiles",
     "there is no such tile",
     "a stroke takes from a frame or from a result as it was fused; see the layers",
     "the result has no such stroke; its strokes are listed in the job",

@@ -27,10 +27,7 @@ def presets(as_json: bool) -> None:
         print_json({"presets": shown})
         return
     print_entries(
-        {
-            name: {"for": about, "options": _say(options) or "as by default"}
-            for name, (about, options) in found.items()
-        }
+        {name: {"for": about, "options": _say(options) or "as by default"} for name, (about, options) in found.items()}
     )
 
 

@@ -1,4 +1,4 @@
-"""Options that a user keeps: those of the last fusion, and presets of the user's own, in one file of the studio's folder."""
+"""Options that a user keeps: those of the last fusion, and presets of the user's own, in the studio's folder."""
 
 import json
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """What clients send as JSON: each field with its range, and nothing beside them."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from allfocus.finishing.finish import (
     BAR_LENGTHS,
@@ -17,10 +17,11 @@ from allfocus.finishing.finish import (
     Finish,
 )
 from allfocus.stack.options import STUDIO, FuseOptions, offered
-from allfocus.web.job_records import STROKE_MODES
+from allfocus.web.stroke import LEAST_GAIN, MOST_GAIN, PEN_USES, STROKE_MODES
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
 PathBelow = Annotated[str, Field(min_length=1, max_length=4000)]
+Pressure = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
 
 
@@ -149,6 +150,17 @@ class NewStroke(_Body):
     fault: Annotated[str | None, Field(max_length=20)] = None
     opacity: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     mode: Literal[*STROKE_MODES] = "replace"  # type: ignore[valid-type]  # one home for the names
+    flow: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    tolerance: Annotated[float | None, Field(gt=0, le=1, allow_inf_nan=False)] = None
+    pen: Literal[*PEN_USES] = "none"  # type: ignore[valid-type]  # as above
+    pressures: Annotated[list[Pressure], Field(max_length=20_000)] = []
+    gain: Annotated[float, Field(ge=LEAST_GAIN, le=MOST_GAIN, allow_inf_nan=False)] = 1.0
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if self.pressures and (self.pen == "none" or len(self.pressures) != len(self.points)):
+            raise ValueError("pressures are those of a pen, one for each point")
+        return self
 
 
 class StrokeChange(_Body):

@@ -51,10 +51,10 @@ def _kept(work: Work) -> KeptWork:
     return KeptWork(work.job_id, work.method, work.alternative, work.slabs)
 
 
-def _waits(job: Job, work: KeptWork) -> bool:
-    """Whether a job waits for a piece of work, by its own description."""
-    if not work.alternative:
-        return job.state == QUEUED
+def _waits(job: Job | None, work: KeptWork) -> bool:
+    """Whether a job is there and waits for a piece of work, by its own description."""
+    if job is None or not work.alternative:
+        return job is not None and job.state == QUEUED
     return any(item.method == work.method and item.state == QUEUED for item in job.alternatives)
 
 
@@ -93,7 +93,7 @@ class Fusions:
         """What waited when the server ended, in its order; jobs that were not written down any more come last."""
         store = self._studio.store
         with store.lock:
-            line = [each for each in kept.waiting if each.job_id in store.jobs and _waits(store.jobs[each.job_id], each)]
+            line = [each for each in kept.waiting if _waits(store.jobs.get(each.job_id), each)]
             named = {each.job_id for each in line if not each.alternative}
             unnamed = [job for job in store.jobs.values() if job.state == QUEUED and job.id not in named]
             for job in sorted(unnamed, key=lambda job: job.changed):
@@ -400,9 +400,7 @@ class Fusions:
         else:
             self._studio.store.conclude(job, state, error, code)
 
-    def _set_alternative(
-        self, job: Job, method: str, state: str, error: str | None, code: str | None = None
-    ) -> None:
+    def _set_alternative(self, job: Job, method: str, state: str, error: str | None, code: str | None = None) -> None:
         for item in job.alternatives:
             if item.method == method:
                 item.state, item.error, item.error_code = state, error, code

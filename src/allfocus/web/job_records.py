@@ -14,10 +14,10 @@ from allfocus.finishing.finish import Finish
 from allfocus.finishing.rendering import finished_size
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
+from allfocus.web.stroke import Stroke
 from allfocus.web.work_folder import RUN_NAME
 
 TILE_SIDE = 256
-STROKE_MODES = ("replace", "lighten", "darken")
 LONGEST_NAME = 120
 
 NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
@@ -58,29 +58,6 @@ class Frame:
     def shape(self) -> tuple[int, int, int]:
         """Width, height and channels."""
         return (self.width, self.height, self.channels)
-
-
-@dataclass
-class Stroke:
-    """One stroke of the brush, which takes pixels from another layer into the result."""
-
-    id: str
-    source: str
-    """The layer painted from: frame-ID or method-NAME."""
-    points: list[list[float]]
-    """[x, y] in pixels of the result; the first pixel reaches from 0 to 1, so its centre is at 0.5."""
-    radius: float
-    """Pixels; at this distance the stroke ends."""
-    hardness: float
-    """0..1: the part of the radius within which the source is taken as it is."""
-    fault: str | None = None
-    """The fault of the result that it mends; None for one drawn by hand."""
-    opacity: float = 1.0
-    """How much of the source is taken at most, above 0 to 1."""
-    mode: str = "replace"
-    """"lighten" and "darken" take only pixels that are lighter or darker than what is there."""
-    hidden: bool = False
-    """Whether it is left out of the picture for now."""
 
 
 @dataclass
@@ -269,7 +246,7 @@ def job_from_json(content: dict[str, Any]) -> Job:
     sizes = [(frame.width, frame.height) for frame in job.frames] + [(run.width, run.height) for run in job.runs()]
     if any(min(size) < 1 for size in sizes):
         raise ValueError("a picture has no size")
-    if not all(0 < stroke.opacity <= 1 and stroke.mode in STROKE_MODES for stroke in job.all_strokes()):
+    if not all(stroke.is_sound() for stroke in job.all_strokes()):
         raise ValueError("a stroke cannot be painted")
     if any(run.slab and not (len(run.slab) == 2 and 1 <= run.slab[0] <= run.slab[1]) for run in job.runs()):
         raise ValueError("a slab has no frames")

@@ -38,6 +38,7 @@ from allfocus.web.kept_results import MOST_RESULTS
 from allfocus.web.project_files import Tell, bad_project, parse_strictly, unpack_project
 from allfocus.web.retouching import stroke_work
 from allfocus.web.store import size_of
+from allfocus.web.stroke import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
 from allfocus.web.work_folder import RUN_NAME
 
 LONGEST_JSON = 64 * 2**20
@@ -197,9 +198,6 @@ def _check_alignment(folder: Path, job: Job, run: Run) -> None:
 
 def _check_strokes(job: Job, result: KeptResult) -> None:
     """Strokes are what a client may send, from layers that there are, and not more than may be painted again."""
-    # Here, because it brings the whole server along, which a worker has no other use for.
-    from allfocus.web.viewing import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
-
     run, strokes = result.run, [*result.strokes, *result.undone]
     if len(strokes) > MOST_STROKES or sum(len(stroke.points) for stroke in strokes) > MOST_POINTS:
         raise bad_project("it has too many strokes")

@@ -48,7 +48,7 @@ class Studio:
         self.fusions.begin()
 
     def close(self) -> None:
-        """Stop all work; jobs that ran are marked so, and those that wait are kept waiting. A second call does nothing."""
+        """Stop all work; jobs that ran are marked so, those that wait stay waiting. A second call does nothing."""
         if self._stopping.is_set():
             return
         self._stopping.set()

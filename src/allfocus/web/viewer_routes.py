@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from allfocus.web.bodies import NewStroke, StrokeChange
-from allfocus.web.job_records import Stroke
+from allfocus.web.stroke import Stroke
 from allfocus.web.viewing import Viewer
 
 FOREVER = "private, max-age=31536000, immutable"
@@ -48,9 +48,21 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     router = APIRouter(prefix="/api/jobs/{job_id}", tags=["results"])
 
     @router.get("/tiles/{layer}/{level}/{column}/{row}", response_class=Response)
-    def tile(job_id: str, layer: str, level: int, column: int, row: int, revision: int | None = None) -> Response:
-        """A piece of a layer, 256 pixels a side; level 0 is the full resolution and each further one halves it."""
-        content, media_type = viewer.tile(job_id, layer, level, column, row)
+    def tile(
+        job_id: str,
+        layer: str,
+        level: int,
+        column: int,
+        row: int,
+        revision: int | None = None,
+        *,
+        smoothed: bool = False,
+    ) -> Response:
+        """A piece of a layer, 256 pixels a side; level 0 is the full resolution and each further one halves it.
+
+        ``smoothed`` gives it without loss and without noise, as the brush looks at it to stay within one thing.
+        """
+        content, media_type = viewer.tile(job_id, layer, level, column, row, smoothed)
         caching = FOREVER if revision is not None else "no-store"
         return Response(content, media_type=media_type, headers={"cache-control": caching})
 

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,20 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.dabs import ReadGuide
 from allfocus.web.faults import require_fault
 from allfocus.web.healed_levels import HealedLevel
-from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
+from allfocus.web.job_records import ACTIVE, Job, Run
 from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
+from allfocus.web.stroke import MOST_POINTS, MOST_STROKES, MOST_WORK, MOST_WORK_OF_ALL, Stroke
 from allfocus.web.studio import Studio
 from allfocus.web.work_folder import RUN_NAME
 
-MOST_WORK = 1_500_000_000
-"""Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
-MOST_WORK_OF_ALL = 6_000_000_000
-"""The same of all strokes of a job, which are painted again after a crash."""
-MOST_STROKES = 5000
-MOST_POINTS = 300_000
-"""Of all strokes of a job."""
+SOURCES = ("frame-", "method-", "run-")
+"""How the names of layers begin that a stroke may take from."""
 
 
 class Viewer:
@@ -127,8 +125,8 @@ class Viewer:
 
     # --- tiles ---
 
-    def tile(self, job_id: str, name: str, level: int, column: int, row: int) -> tuple[bytes, str]:
-        """The file of a tile, and its media type.
+    def tile(self, job_id: str, name: str, level: int, column: int, row: int, smoothed: bool) -> tuple[bytes, str]:
+        """The file of a tile, and its media type; a smoothed one is what the brush looks at to stay within one thing.
 
         Raises:
             Refusal: there is no such job, layer or tile.
@@ -138,16 +136,19 @@ class Viewer:
             raise Refusal(404, "the result has no such layer; its layers are listed in the job")
         if not (0 <= level < run.levels and 0 <= column < 2**20 and 0 <= row < 2**20):
             raise Refusal(404, "there is no such tile")
+        if smoothed and not name.startswith(SOURCES):
+            raise Refusal(404, "only layers that the brush paints from have smoothed tiles")
+        read = self._guide(job, run, name) if smoothed else partial(self._tile_pixels, job, run, name)
         try:
-            pixels = self._tile_pixels(job, run, name, level, column, row)
+            pixels = read(level, column, row)
         except FileNotFoundError:  # deleted between making and reading, to make room for others
             try:
-                pixels = self._tile_pixels(job, run, name, level, column, row)
+                pixels = read(level, column, row)
             except FileNotFoundError as error:
                 raise Refusal(429, "the server is short of room for layers; try again", retry_after=2) from error
         if not pixels.size:
             raise Refusal(404, "there is no such tile")
-        if name in run.maps:
+        if name in run.maps or smoothed:
             return layers.png_bytes(pixels), "image/png"
         profile = None if name.startswith("difference-") else self.profile(job, run)
         return layers.jpeg_bytes(pixels, icc_profile=profile), "image/jpeg"
@@ -183,7 +184,7 @@ class Viewer:
             require_fault(run, stroke.fault)
         source, points = stroke.source, stroke.points
         known = source in job.layers() or source == run.folder
-        if not known or not source.startswith(("frame-", "method-", "run-")):
+        if not known or not source.startswith(SOURCES):
             raise Refusal(400, "a stroke takes from a frame or from a result as it was fused; see the layers")
         if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
             raise Refusal(413, "there are too many strokes; download the result and start anew from it")
@@ -199,7 +200,7 @@ class Viewer:
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
             painted: Samples = layers.open_level(folder, 0, writable=True)
-            paint(painted, stroke, samples, area)
+            paint(painted, stroke, samples, area, self._guide(job, run, source))
             layers.refresh_levels(folder, area, white=run.white)
             with self._studio.store.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
@@ -294,12 +295,16 @@ class Viewer:
         original: Samples = layers.open_level(self.layer(job, run, "result"), 0)
         painted: Samples = layers.open_level(folder, 0, writable=True)
         shown = [stroke for stroke in strokes if not stroke.hidden]
-        replay(painted, original, shown, lambda source: self._open(job, run, source), area)
+        replay(painted, original, shown, partial(self._open, job, run), area, partial(self._guide, job, run))
         layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
         opened: Samples = layers.open_level(self.layer(job, run, name), 0)
         return opened
+
+    def _guide(self, job: Job, run: Run, name: str) -> ReadGuide:
+        """What reads the smoothed tiles of a layer."""
+        return lambda *place: layers.read_guide_tile(self.layer(job, run, name), *place, white=run.white)
 
     # --- files ---
 

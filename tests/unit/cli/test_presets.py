@@ -19,7 +19,8 @@ def own(tmp_path, monkeypatch):
     """A preset that somebody has kept in the studio."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default_work_folder().mkdir(parents=True)
-    write_kept(default_work_folder(), KeptOptions(presets={"My lab": FuseOptions(method="dsift", pairs="jpeg", crop=False)}))
+    kept = KeptOptions(presets={"My lab": FuseOptions(method="dsift", pairs="jpeg", crop=False)})
+    write_kept(default_work_folder(), kept)
 
 
 def taken(command, *words):
@@ -64,8 +65,9 @@ def test_the_list_names_all_with_what_they_set(own, capsys):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", '{"presets": {}}', '{"options": null, "presets": {"x": {"align": 1}}}', '{"options": null, "presets": {"x": {"prefer": "up"}}}'],
-)
+    ["", "[]", '{"presets": {}}', '{"options": null, "presets": {"x": {"align": 1}}}',
+     '{"options": null, "presets": {"x": {"prefer": "up"}}}'],
+)  # fmt: skip
 def test_a_damaged_file_is_named_and_the_presets_of_allfocus_need_none(own, content, capsys):
     (default_work_folder() / FILE).write_text(content)
     assert taken(fuse, "--preset", "macro") == PRESETS["macro"].options

@@ -5,6 +5,7 @@ import { phrase, told } from "./texts.js";
 
 
 
+
 export class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -132,6 +133,9 @@ export const mapUrl = (id, name) => `${job(id)}/maps/${name}.png`;
 export const reportUrl = (id) => `${job(id)}/report`;
 export const tileUrl = (id, layer, level, column, row, revision) =>
   `${job(id)}/tiles/${encodeURIComponent(layer)}/${level}/${column}/${row}?revision=${revision}`;
+
+/** A tile as the brush looks at it to stay within one thing: smoothed, and without loss. */
+export const guideUrl = (...place) => `${tileUrl(...place)}&smoothed=true`;
 
 /** The result as a file: { name, content }. */
 export async function exportFile(id, { format, bits, quality, profile, size, amount, name }) {

@@ -1,5 +1,6 @@
 // The retouch brush: paints from a frame or another method's result into the result; the server renders at full depth.
 
+import { matchingGain } from "./brightness.js";
 import { toPicture } from "./camera.js";
 import { byId } from "./elements.js";
 import { brush as pointer } from "./gestures.js";
@@ -7,6 +8,7 @@ import { announce, attempt, say } from "./messages.js";
 import { drawRim, drawStroke } from "./painting.js";
 import { sharpestFrame } from "./sharpest.js";
 import { emit, nameOf, on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
+import { forgetDabs } from "./stroke_masks.js";
 import { notInTiles, send } from "./strokes.js";
 import { phrase } from "./texts.js";
 import { bestLevel, invalidate, paneAt, panes, screenPoint, view } from "./viewer.js";
@@ -18,14 +20,40 @@ let cursor = null; // where the brush hovers, in pixels of the result
 
 const tenth = (value) => Math.round(value * 10) / 10;
 const radius = () => state.brush.size / 2;
-const strokeAt = (point) => ({
-  source: state.brush.erases ? state.job.result.id : sourceOf(state.other),
-  points: [[tenth(point.x), tenth(point.y)]],
-  radius: radius(),
-  hardness: state.brush.hardness,
-  opacity: state.brush.opacity,
-  mode: state.brush.erases ? "replace" : state.brush.mode,
-});
+const hundredth = (value) => Math.round(value * 100) / 100;
+function strokeAt(point, event = null) {
+  const { erases, hardness, opacity, mode, flow, stays, tolerance, matches, pen } = state.brush;
+  const source = erases ? state.job.result.id : sourceOf(state.other);
+  const isPen = event?.pointerType === "pen" && pen !== "none";
+  return {
+    source,
+    points: [[tenth(point.x), tenth(point.y)]],
+    radius: radius(),
+    hardness,
+    opacity,
+    mode: erases ? "replace" : mode,
+    flow,
+    tolerance: stays ? tolerance : null,
+    pen: isPen ? pen : "none",
+    pressures: isPen ? [hundredth(event.pressure)] : [],
+    gain: matches && !erases ? matchingGain(point, radius(), source) : 1,
+  };
+}
+
+/** The brush over a place before it paints. */
+let lens = null;
+function lensAt(point) {
+  if (lens) forgetDabs(lens);
+  lens = strokeAt(point);
+  return lens;
+}
+
+/** The brush stays within what has the colour under its middle, or takes everything. */
+export function toggleStaying(wanted = !state.brush.stays) {
+  if (phase() !== "done") return;
+  setBrush({ stays: wanted });
+  announce(wanted ? phrase("retouch.stays-on") : phrase("retouch.stays-off"));
+}
 
 export function toggleBrush(wanted = !state.brush.on) {
   if (wanted && phase() !== "done") return;
@@ -93,17 +121,19 @@ Object.assign(pointer, {
       pickSharpest();
       return true;
     }
-    current = strokeAt(point);
+    current = strokeAt(point, event);
     invalidate();
     return true;
   },
   extend(event) {
-    for (const part of event.getCoalescedEvents?.() ?? [event]) {
+    const parts = event.getCoalescedEvents?.() ?? [];
+    for (const part of parts.length ? parts : [event]) {
       const point = pointOf(part, beganIn);
       cursor = point;
       const last = current?.points.at(-1);
       if (!last || Math.hypot(point.x - last[0], point.y - last[1]) < Math.max(0.5, radius() / 8)) continue;
       current.points.push([tenth(point.x), tenth(point.y)]);
+      if (current.pen !== "none") current.pressures.push(hundredth(part.pressure));
     }
     invalidate();
   },
@@ -154,9 +184,9 @@ view.overlays.push((context, pane) => {
   if (!state.brush.on || !state.other || (state.brush.erases && !state.job.strokes.length)) return;
   if (current) drawStroke(context, pane, current);
   if (!cursor) return;
-  const lens = strokeAt(cursor);
-  if (!current) drawStroke(context, pane, lens);
-  drawRim(context, pane, lens);
+  const shown = lensAt(cursor);
+  if (!current) drawStroke(context, pane, shown);
+  drawRim(context, pane, shown);
 });
 
 on("view", () => state.brush.on && !PAINTABLE.includes(state.view) && setBrush({ on: false }));

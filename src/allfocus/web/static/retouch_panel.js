@@ -2,7 +2,7 @@
 
 import { inGroups } from "./compare.js";
 import { byId, element, icon, plural } from "./elements.js";
-import { pickSharpest, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
+import { pickSharpest, stepSource, toggleBrush, toggleEraser, toggleStaying } from "./retouch.js";
 import { on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
 import { isSending, redo, undo } from "./strokes.js";
 import { phrase } from "./texts.js";
@@ -17,6 +17,25 @@ const MODES = [
   ["lighten", phrase("retouch.lighter")],
   ["darken", phrase("retouch.darker")],
 ];
+
+const PEN_USES = [
+  ["none", phrase("retouch.pen-none")],
+  ["size", phrase("retouch.pen-size")],
+  ["opacity", phrase("retouch.pen-opacity")],
+  ["both", phrase("retouch.pen-both")],
+];
+
+const setTo = (name) => (event) => setBrush({ [name]: Number(event.target.value) / 100 });
+const choices = (pairs) => pairs.map(([value, title]) => element("option", { value }, title));
+
+function toggle(id, title, hint, onchange) {
+  return element(
+    "label.switch",
+    {},
+    element("input", { type: "checkbox", role: "switch", id, onchange }),
+    element("span", {}, element("strong", {}, title), element("small", {}, hint)),
+  );
+}
 
 function range(id, label, attributes, shown) {
   return element(
@@ -54,8 +73,18 @@ function build() {
       "div.row",
       {},
       element("label.unseen", { for: "brush-mode" }, phrase("retouch.mode")),
-      element("select", { id: "brush-mode", onchange: (event) => setBrush({ mode: event.target.value }) }, MODES.map(([value, title]) => element("option", { value }, title))),
+      element("select", { id: "brush-mode", onchange: (event) => setBrush({ mode: event.target.value }) }, choices(MODES)),
       element("button.toggle.small", { id: "eraser", onclick: () => toggleEraser() }, phrase("retouch.erase"), element("kbd", {}, "E")),
+    ),
+    toggle("brush-stays", phrase("retouch.stay"), phrase("retouch.stay-hint"), (event) => toggleStaying(event.target.checked)),
+    element("div", { id: "tolerance-field" }, range("brush-tolerance", phrase("retouch.tolerance"), { min: "1", max: "60", oninput: setTo("tolerance") }, "")),
+    element(
+      "details.strokes.more",
+      {},
+      element("summary", {}, phrase("retouch.more")),
+      range("brush-flow", phrase("retouch.flow"), { min: "1", max: "100", oninput: setTo("flow") }, ""),
+      toggle("brush-matches", phrase("retouch.match"), phrase("retouch.match-hint"), (event) => setBrush({ matches: event.target.checked })),
+      element("div.row", {}, element("label.unseen", { for: "brush-pen" }, phrase("retouch.pen")), element("select", { id: "brush-pen", onchange: (event) => setBrush({ pen: event.target.value }) }, choices(PEN_USES))),
     ),
     element(
       "div.row",
@@ -78,7 +107,7 @@ function build() {
 function drawPanel() {
   if (phase() !== "done") return;
   if (!byId("brush")) build();
-  const { size, hardness, opacity, mode, erases } = state.brush;
+  const { size, hardness, opacity, mode, erases, stays, matches, pen } = state.brush;
   byId("brush").setAttribute("aria-pressed", String(state.brush.on));
   byId("source").replaceChildren(...inGroups(sourceLayers(), sourceOf(state.other)));
   byId("brush-size").value = sizeToSlider(size);
@@ -88,6 +117,14 @@ function drawPanel() {
   byId("brush-hardness-value").textContent = `${Math.round(hardness * 100)} %`;
   byId("brush-opacity").value = Math.round(opacity * 100);
   byId("brush-opacity-value").textContent = `${Math.round(opacity * 100)} %`;
+  for (const name of ["flow", "tolerance"]) {
+    byId(`brush-${name}`).value = Math.round(state.brush[name] * 100);
+    byId(`brush-${name}-value`).textContent = `${Math.round(state.brush[name] * 100)} %`;
+  }
+  byId("brush-stays").checked = stays;
+  byId("tolerance-field").hidden = !stays;
+  byId("brush-matches").checked = matches;
+  byId("brush-pen").value = pen;
   byId("brush-mode").value = mode;
   byId("brush-mode").disabled = erases;
   byId("eraser").setAttribute("aria-pressed", String(erases));

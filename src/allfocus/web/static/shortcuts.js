@@ -5,7 +5,7 @@ import { byId, element } from "./elements.js";
 import { openExport } from "./export.js";
 import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
 import { undoFinish } from "./finish.js";
-import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
+import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser, toggleStaying } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
 import { phrase } from "./texts.js";
@@ -21,6 +21,7 @@ const ACTIONS = {
   ".": () => stepSource(1),
   s: () => pickSharpest(),
   e: () => toggleEraser(),
+  a: () => toggleStaying(),
   n: () => nextFault(),
   p: () => previousFault(),
   r: () => mendFault(),
@@ -56,6 +57,7 @@ const SHEET = [
       ["{  }", phrase("shortcuts.hardness")],
       [",  .", phrase("shortcuts.source")],
       ["E", phrase("shortcuts.erase")],
+      ["A", phrase("shortcuts.stay")],
       ["S", phrase("shortcuts.sharpest")],
       [phrase("shortcuts.key-arrows-enter"), phrase("shortcuts.dab")],
       [phrase("shortcuts.key-undo"), phrase("shortcuts.undo")],

@@ -13,7 +13,7 @@ export const state = {
   serverIsGone: false,
   view: "result",
   other: null, // the layer that the result is compared with, and that the brush paints from
-  brush: { on: false, size: 40, hardness: 0.7, opacity: 1, mode: "replace", erases: false },
+  brush: { on: false, size: 40, hardness: 0.7, opacity: 1, mode: "replace", erases: false, flow: 1, stays: false, tolerance: 0.15, matches: false, pen: "size" },
 };
 
 const bus = new EventTarget();
@@ -173,6 +173,8 @@ export function setBrush(change) {
   state.brush.size = Math.min(1000, Math.max(1, Math.round(state.brush.size)));
   state.brush.hardness = Math.min(1, Math.max(0, Math.round(state.brush.hardness * 100) / 100));
   state.brush.opacity = Math.min(1, Math.max(0.01, Math.round(state.brush.opacity * 100) / 100));
+  state.brush.flow = Math.min(1, Math.max(0.01, Math.round(state.brush.flow * 100) / 100));
+  state.brush.tolerance = Math.min(1, Math.max(0.01, Math.round(state.brush.tolerance * 100) / 100));
   emit("brush");
 }
 

@@ -10,9 +10,9 @@ import { lookAt, view } from "./viewer.js";
 const MOST_SHOWN = 200; // of the newest; a list of thousands helps nobody
 const MODES = { lighten: phrase("strokes.lighter"), darken: phrase("strokes.darker") };
 
-function about({ source, opacity, mode, fault }) {
+function about({ source, opacity, mode, tolerance, fault }) {
   const from = source === state.job.result.id ? phrase("strokes.off") : nameOf(source);
-  return [from, MODES[mode], opacity < 1 && `${Math.round(opacity * 100)} %`, fault && phrase("strokes.place")].filter(Boolean).join(", ");
+  return [from, MODES[mode], opacity < 1 && `${Math.round(opacity * 100)} %`, tolerance && phrase("strokes.inside"), fault && phrase("strokes.place")].filter(Boolean).join(", ");
 }
 
 function show({ points, radius }) {

@@ -5,6 +5,7 @@ import { plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { areaOfStroke } from "./painting.js";
 import { emit, nameOf, on, phase, refreshJob, setJob, state } from "./state.js";
+import { forgetDabs } from "./stroke_masks.js";
 import { phrase } from "./texts.js";
 import { invalidate, view } from "./viewer.js";
 
@@ -15,7 +16,10 @@ let waitingCalls = 0;
 export const isSending = () => waitingCalls > 0;
 
 /** What is sent; coordinates as on the canvas: the first pixel covers 0 to 1. */
-const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", fault }) => ({ source, points, radius, hardness, opacity, mode, ...(fault && { fault }) });
+const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", flow = 1, tolerance = null, pen = "none", pressures = [], gain = 1, fault }) => ({
+  ...{ source, points, radius, hardness, opacity, mode, flow, tolerance, pen, pressures, gain },
+  ...(fault && { fault }),
+});
 
 /** Runs calls that change the result one after the other, so that their order is the order of the gestures. */
 function inTurn(action) {
@@ -73,7 +77,9 @@ export const hide = (stroke, hidden) => stepBack((id) => api.hideStroke(id, stro
 
 /** The strokes that the tiles of a level do not show yet; they are drawn on top. */
 export function notInTiles(level) {
-  pending = pending.filter((stroke) => !stroke.revision || !view.store.isFresh("result", level, stroke.area ?? areaOfStroke(stroke), stroke.revision));
+  const isShown = (stroke) => stroke.revision && view.store.isFresh("result", level, stroke.area ?? areaOfStroke(stroke), stroke.revision);
+  for (const stroke of pending.filter(isShown)) forgetDabs(stroke);
+  pending = pending.filter((stroke) => !isShown(stroke));
   return pending;
 }
 
