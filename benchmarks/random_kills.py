@@ -30,6 +30,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -173,10 +174,10 @@ class Studio:
             raise AssertionError(f"{kind} {path}: {answer.status_code} {answer.text}")
         return answer
 
-    def wait(self, job_id: str) -> dict[str, object]:
+    def wait(self, job_id: str) -> dict[str, Any]:
         """The job once nothing runs for it."""
         while True:
-            job: dict[str, object] = self.ask("GET", f"/jobs/{job_id}").json()
+            job: dict[str, Any] = self.ask("GET", f"/jobs/{job_id}").json()
             if job["state"] not in ("queued", "running") and job["alternative"] is None:
                 return job
             time.sleep(0.01)

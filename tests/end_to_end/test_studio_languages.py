@@ -47,7 +47,7 @@ UNTRANSLATED = """() => {
   const shown = [...document.querySelectorAll("body *")].filter(isShown);
   return shown.flatMap((node) => [...own(node), ...told(node)]).map(strip).filter((text) => /\\p{L}{2}/u.test(text));
 }"""
-CUT_OFF = """() => [...document.querySelectorAll("button, .button, [role=tab], .segments span, nav a, legend, h1, h2, label")]
+CUT_OFF = """() => [...document.querySelectorAll("button, .button, .segments span, nav a, legend, h1, h2, label")]
   .filter((node) => node.checkVisibility() && !node.closest(".unseen, .card, .views"))
   .filter((node) => node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1)
   .filter((node) => getComputedStyle(node).display !== "inline")

@@ -107,7 +107,8 @@ def test_what_waits_is_still_waiting_after_a_restart_in_its_order_and_paused(
 @pytest.mark.parametrize(
     "content",
     ["", "[]", "{", '{"paused": true}', '{"paused": 1, "waiting": [["a"]]}',
-     '{"paused": true, "waiting": [[1, 2, 3, 4]]}', '{"paused": true, "waiting": [["a", "slabs", true, [2, "x"]]]}', '{"paused": true, "waiting": 7}'],
+     '{"paused": true, "waiting": [[1, 2, 3, 4]]}',
+     '{"paused": true, "waiting": [["a", "slabs", true, [2, "x"]]]}', '{"paused": true, "waiting": 7}'],
 )  # fmt: skip
 def test_a_damaged_queue_file_is_passed_over_and_said(tmp_path: Path, content: str, caplog: Any) -> None:
     (tmp_path / "queue.json").write_text(content)

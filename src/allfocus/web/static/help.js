@@ -3,7 +3,7 @@
 import { byId, element } from "./elements.js";
 import { say } from "./messages.js";
 import { isSending } from "./state.js";
-import { phrase } from "./texts.js";
+import { LANGUAGES, chooseLanguage, chosenLanguage, phrase } from "./texts.js";
 import { startTour } from "./tour.js";
 
 function onChoice(event) {
