@@ -175,7 +175,8 @@ def test_every_text_on_every_view_comes_from_the_table(visit, studio, fused, fra
     methods = json.loads(studio.get("/api/methods"))
     plain = [m for m in methods if not m["title"] or not m["available"]]
     known = {"allfocus", "allfocus studio", "Deutsch", "English", "Français", "/photos/beetle", "Käfer", "Trial"}
-    known |= {f"shot_{number}.tif" for number in range(1, 13)} | set(METHODS)
+    known |= {f"shot_{number}.tif" for number in range(1, 13)} | set(METHODS) | {"TIFF", "PNG", "JPEG", "WebP", "HEIF"}
+    known |= {job["name"] for job in json.loads(studio.get("/api/library"))["jobs"]}
     known |= {f"{start}{m['missing']}" for m in plain for start in ("", f"{m['name']}: ", f"· {m['name']}: ")}
 
     def look(where: str) -> None:
@@ -216,7 +217,10 @@ def test_every_text_on_every_view_comes_from_the_table(visit, studio, fused, fra
     for name in window.VIEWS[:-1]:
         page.locator(f'#views input[value="{name}"]').check(force=True)
         look(name)
-    page.locator("[data-panel-button]").first.evaluate("() => document.getElementById('tab-retouch').click()")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#export-go")).to_be_visible()
+    look("export")
+    page.keyboard.press("Escape")
     identity = studio.make_job(frame_paths[:2], "Käfer")
     page.goto(f"{studio.address}/#/stack/{identity}")
     expect(page.locator("#start")).to_be_enabled()
@@ -262,6 +266,9 @@ def test_long_words_break_no_view(visit, studio, fused, frame_paths, language, w
     for tab in page.locator("#tool-tabs [role=tab]").all():
         tab.click()
         check(f"tab {tab.get_attribute('data-tool')}")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#export-go")).to_be_visible()
+    check("export")
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
