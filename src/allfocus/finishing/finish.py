@@ -28,8 +28,8 @@ NARROWEST_LEVELS = 0.0002
 MOST_SPOTS = 200
 SMALLEST_SPOT, LARGEST_SPOT = 1.0, 300.0
 """Radius in pixels."""
-MOST_HEALED = 8_000_000
-"""Pixels in the squares around all spots: about a second of work."""
+MOST_HEALED = 4_000_000
+"""Pixels in the squares around all spots: a few seconds of work."""
 LARGEST_PLACE = 1_000_000
 CORNERS = ("bottom-right", "bottom-left", "top-right", "top-left")
 COLOURS = ("white", "black")
