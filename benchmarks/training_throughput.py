@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
-from allfocus.network.checkpoint import build_network
 from allfocus.network.selective_scan import selective_scan, selective_scan_heads
 from allfocus.training.photos import load_photos
 from allfocus.training.recipe import Recipe, read_recipe
 from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
+from allfocus.training.trainees import build_trainee
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SETTINGS = {"ips": ["data.levels=[3]"], "ips-paper-short": []}
@@ -50,7 +50,7 @@ def measure(name: str, photos: Path, sources: int) -> dict[str, float]:
     recipe = dataclasses.replace(recipe, shuffle=dataclasses.replace(recipe.shuffle, sources=(sources,)))
     batch, crop = recipe.data.batch, recipe.data.crop
     bank = load_photos(photos, smallest_side=crop + 2 * margin_around(recipe.shuffle), device="cuda")
-    network = build_network(recipe.network_config).cuda()
+    network = build_trainee(recipe).cuda()
     stepper = Stepper(network, recipe, bank, rank=0, world=1)
     step = milliseconds(lambda: stepper.step(0))
     drawing = milliseconds(graphed(lambda: stepper._draw(sources), stepper.generator))

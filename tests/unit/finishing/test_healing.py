@@ -61,6 +61,14 @@ def test_dust_is_not_healed_with_other_dust(clean: np.ndarray) -> None:
     assert np.abs(dusty - clean).max() > 0.4
 
 
+def test_dust_beside_a_spot_does_not_colour_it(clean: np.ndarray) -> None:
+    dusty = with_dust(clean, (60, 60, 5), (74, 60, 6))
+    spots = [Spot(60.5, 60.5, 8), Spot(74.5, 60.5, 9)]
+    healed = heal_spots(dusty, spots, WHOLE)
+    inside = np.hypot(*(np.mgrid[0 : SIZE[0], 0 : SIZE[1]] - np.array([60, 60])[:, None, None])) < 6
+    assert np.abs(healed - clean)[inside].mean() < 0.02
+
+
 @pytest.mark.parametrize("spot", [Spot(0, 0, 5), Spot(219, 159, 30), Spot(110, 80, 300), Spot(5000, 5000, 3)])
 def test_spots_at_the_edge_and_beyond_are_no_trouble(clean: np.ndarray, spot: Spot) -> None:
     grey = heal_spots(clean[..., 0], [spot], WHOLE)

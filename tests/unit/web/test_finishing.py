@@ -13,6 +13,7 @@ from PIL import Image as PillowImage
 from allfocus.finishing.finish import MOST_SPOTS, Finish, Spot, finish_from_json
 from allfocus.finishing.healing import heal_spots
 from allfocus.finishing.rendering import finish_image
+from allfocus.finishing.tones import apply_tones
 from allfocus.images.conversion import to_integers
 from allfocus.images.image import Image
 from allfocus.web.layers import jpeg_bytes
@@ -107,6 +108,10 @@ def test_automatic_levels_use_the_whole_range(client: Any, job: str) -> None:
     fused = read_tiff(client, job) / 65535
     assert auto["black"] == pytest.approx(np.quantile(fused, 0.0005, axis=(0, 1)).min(), abs=0.03)
     assert auto["white"] == pytest.approx(np.quantile(fused, 0.9995, axis=(0, 1)).max(), abs=0.03)
+    darker = client.post(f"/api/jobs/{job}/finish/preview", json={"exposure": -2}).json()["auto"]
+    dark = apply_tones(fused.astype(np.float32), Finish(exposure=-2))
+    assert darker["white"] == pytest.approx(np.quantile(dark, 0.9995, axis=(0, 1)).max(), abs=0.03)
+    assert darker["white"] < 0.7
     client.put(f"/api/jobs/{job}/finish", json=auto)
     made = read_tiff(client, job, bits=8)
     assert made.min() == 0

@@ -12,6 +12,7 @@ const TONES = ["exposure", "temperature", "tint", "black", "white", "gamma", "co
 const FILTERED_VIEWS = ["result", "slider", "side", "flicker"];
 const MILLISECONDS_BEFORE_SENDING = 250;
 const MOST_UNDONE = 100;
+const NOWHERE = [Infinity, Infinity, -Infinity, -Infinity]; // tones change no tile of the result
 const FILTER = "finish-tones";
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -77,7 +78,7 @@ function send(job, sent, before) {
 }
 
 function take({ revision, area, finish: held, finished_size }) {
-  view.store?.edit(revision, area);
+  view.store?.edit(revision, area[0] < area[2] ? area : NOWHERE);
   setJob({ ...state.job, result: { ...state.job.result, revision, finish: held, finished_size } });
   invalidate();
 }
@@ -160,6 +161,9 @@ export function showInViewer(wanted) {
   showTones();
 }
 
+/** Whether somebody looks at what the server would say: the panel is open, or there are tones to show. */
+const isWanted = () => phase() === "done" && (document.body.dataset.tool === "finish" || (hasTones() && !finish.preview));
+
 const ownerOf = (job) => (job?.result ? `${job.id}/${job.result.id}` : null);
 
 /** Another result brings its own finish; the same one brings it when another window changed it. */
@@ -176,11 +180,12 @@ function follow() {
   finish.current = held;
   kept = text(held);
   emit("finish");
-  if (phase() === "done" && (isNew || !finish.preview)) ask();
+  if (isNew) finish.preview = null;
+  if (isWanted()) ask();
   else showTones();
 }
 
 on("job", follow);
 on("view", showTones);
-on("strokes", () => phase() === "done" && finish.preview && ask());
+on("strokes tool", () => isWanted() && ask());
 addEventListener("beforeunload", (event) => isChanged() && event.preventDefault());

@@ -17,7 +17,6 @@ let isCropping = false;
 let drag = null; // { hand, start, crop } while a handle or the frame is held
 
 const size = () => state.job.result;
-const radians = () => (finish.current.angle * Math.PI) / 180;
 
 /** The kept part before it is turned; what the server chooses when nobody did. */
 function rectangle() {
@@ -27,26 +26,28 @@ function rectangle() {
   return { left: Math.floor((size().width - width) / 2), top: Math.floor((size().height - height) / 2), width, height };
 }
 
+const axes = (angle = finish.current.angle) => [Math.cos((angle * Math.PI) / 180), Math.sin((angle * Math.PI) / 180)];
+
 /** A point of the frame in the picture: -1 and 1 are its edges. */
-function pointOf({ left, top, width, height }, across, down) {
-  const [cosine, sine] = [Math.cos(radians()), Math.sin(radians())];
+function pointOf({ left, top, width, height }, across, down, angle = finish.current.angle) {
+  const [cosine, sine] = axes(angle);
   const [x, y] = [(across * width) / 2, (down * height) / 2];
   return { x: left + width / 2 + cosine * x + sine * y, y: top + height / 2 - sine * x + cosine * y };
 }
 
-const isInside = (crop) =>
+const isInside = (crop, angle) =>
   crop.left >= 0 && crop.top >= 0 && crop.width >= 1 && crop.height >= 1 &&
   [[-1, -1], [1, -1], [-1, 1], [1, 1]].every(([across, down]) => {
-    const { x, y } = pointOf(crop, across, down);
+    const { x, y } = pointOf(crop, across, down, angle);
     return x >= 0 && y >= 0 && x <= size().width && y <= size().height;
   });
 
 /** The largest crop about the same middle that lies inside the picture. */
-function shrink(crop) {
+function shrink(crop, angle) {
   const middle = { x: crop.left + crop.width / 2, y: crop.top + crop.height / 2 };
   let share = 1;
   for (const [across, down] of [[-1, -1], [1, -1], [-1, 1], [1, 1]]) {
-    const point = pointOf(crop, across, down);
+    const point = pointOf(crop, across, down, angle);
     for (const [from, to, most] of [[middle.x, point.x, size().width], [middle.y, point.y, size().height]]) {
       if (to < 0) share = Math.min(share, from / (from - to));
       if (to > most) share = Math.min(share, (most - from) / (to - from));
@@ -54,16 +55,14 @@ function shrink(crop) {
   }
   for (let width = Math.floor(crop.width * share), height = Math.floor(crop.height * share); width > 0 && height > 0; width -= 1, height -= 1) {
     const next = { left: Math.round(middle.x - width / 2), top: Math.round(middle.y - height / 2), width, height };
-    if (isInside(next)) return next;
+    if (isInside(next, angle)) return next;
   }
   return null;
 }
 
-function setAngle(value, rest) {
-  change({ angle: value }, {});
+function setAngle(angle, rest) {
   const { crop } = finish.current;
-  if (crop && !isInside(crop)) change({ crop: shrink(crop) }, { rest });
-  else if (rest) change({}, { rest });
+  change({ angle, ...(crop && !isInside(crop, angle) && { crop: shrink(crop, angle) }) }, { rest });
 }
 
 function turn(step) {
@@ -225,7 +224,7 @@ function resized(point) {
   const { crop, hand } = drag;
   const held = finish.current.angle === 0 ? { x: Math.min(size().width, Math.max(0, point.x)), y: Math.min(size().height, Math.max(0, point.y)) } : point;
   const fixed = pointOf(crop, -hand[0], -hand[1]);
-  const [cosine, sine] = [Math.cos(radians()), Math.sin(radians())];
+  const [cosine, sine] = axes();
   const [x, y] = [held.x - fixed.x, held.y - fixed.y];
   const across = Math.round((x * cosine - y * sine) * hand[0]); // along the axes of the frame
   const down = Math.round((x * sine + y * cosine) * hand[1]);

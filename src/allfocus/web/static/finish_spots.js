@@ -90,7 +90,10 @@ function row({ x, y, radius: reach }, place) {
 export function drawSpots() {
   if (!byId("spot-list")) return;
   byId("spot-size-value").textContent = phrase("retouch.pixels", { size: radius });
-  byId("spot-list").replaceChildren(...finish.current.spots.map(row));
+  const list = byId("spot-list");
+  const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  list.replaceChildren(...finish.current.spots.map(row));
+  if (focused) (list.querySelector(`[aria-label="${CSS.escape(focused)}"]`) ?? byId("heal")).focus({ preventScroll: true });
 }
 
 /** Rims of the spots while they are healed, and of the next one under the pointer. */
