@@ -252,3 +252,20 @@ def test_the_pressure_of_a_pen_goes_into_the_stroke_as_it_is_chosen(page: Page, 
         stroke = studio.job(job)["strokes"][-1]
         is_used = use != "none" and kind == "pen"
         assert (stroke["pen"], stroke["pressures"]) == ((use, [0.25, 0.5, 0.75]) if is_used else ("none", []))
+
+
+def test_thumbnails_leave_the_connections_to_the_result_until_it_is_there(watched: Any, studio: Any, job: str) -> None:
+    page, asked, held, is_held = watched.page, [], [], True
+    page.on("request", lambda request: asked.append(request.url))
+    page.route("**/tiles/result/**", lambda route: held.append(route) if is_held else route.continue_())
+    page.goto(f"{studio.address}/#/stack/{job}")
+    expect(page.locator(".card[data-frame] img")).to_have_count(4)
+    expect(page.locator("#canvas")).to_have_attribute("data-complete", "false")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert held
+    assert not [url for url in asked if url.endswith("/thumbnail")]
+    is_held = False
+    for route in held:
+        route.continue_()
+    expect(page.locator("#canvas")).to_have_attribute("data-complete", "true")
+    page.wait_for_function("() => [...document.querySelectorAll('.card img')].every((img) => img.naturalWidth > 0)")

@@ -7,6 +7,7 @@ import { phrase, told } from "./texts.js";
 
 
 
+
 export class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);

@@ -7,6 +7,7 @@ import { decimal, phrase } from "./texts.js";
 
 
 
+
 /**
  * Makes one element: element("button.quiet", { onclick, "aria-label": "Close" }, "x").
  * Properties that start with "on" become listeners; true, false and null set or leave out the attribute.

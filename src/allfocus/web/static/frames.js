@@ -5,6 +5,7 @@ import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt } from "./messages.js";
 import { arrangements, emit, inTurn, on, phase, setJob, setOther, setView, state } from "./state.js";
 import { phrase, told } from "./texts.js";
+import { showThumbnail } from "./thumbnails.js";
 import { dismissUpload, sendAgain } from "./uploads.js";
 
 const list = byId("frame-list");
@@ -85,7 +86,7 @@ function picture(frame) {
   const address = api.thumbnailUrl(state.job.id, frame.id);
   if (!pictures.has(address)) {
     const onerror = () => attempt(() => explain(frame, address));
-    pictures.set(address, element("img", { src: address, alt: "", loading: "lazy", draggable: "false", onerror }));
+    pictures.set(address, showThumbnail(element("img", { alt: "", draggable: "false", onerror }), address));
   }
   return pictures.get(address);
 }
