@@ -4,23 +4,26 @@ python benchmarks/results.py --rivals [--ours FOLDER] [--seconds 3600] [--protoc
 
 Authors' weights are those in the folder ALLFOCUS_RIVALS, ours are NAME.safetensors in the folder of --ours, as
 `allfocus train --recipe recipes/rivals/NAME.toml` makes them. Methods with the least to do come first. After --seconds
-no other is begun, and the page says of what is left that it was not run, and what it would cost; a later run goes on.
+no other is begun, and the page says of what is left that it was not run, and what fusing it would cost. A later run
+goes on.
 """
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 import allfocus
 from allfocus.cli.printing import progress_bar
 from allfocus.datasets.catalogue import find_dataset
+from allfocus.datasets.samples import Sample
 from allfocus.errors import AllfocusError, InputError
-from allfocus.evaluation.benchmark import EvaluationResult
+from allfocus.evaluation.benchmark import MARKER, EvaluationResult
 from allfocus.evaluation.printed_results import PAPER_NAMES, PRINTED
 from allfocus.evaluation.summary import DatasetSummary, format_value
 from allfocus.evaluation.tables import format_printed, markdown_tables
@@ -43,7 +46,7 @@ class Row:
     method: str
     pictures: int
     seconds: float
-    """Processor time that fusing the whole set takes, by its first picture."""
+    """Processor time that fusing the whole set takes, by its first picture and the pixels of all."""
     done: bool = False
 
 
@@ -59,6 +62,12 @@ def methods_at_hand(ours: Path | None) -> list[str]:
         if ours is not None and rival.files and (ours / own).is_file():
             found.append(f"{rival.name}@{ours / own}")
     return found
+
+
+def count_pixels(sample: Sample) -> int:
+    """Pixels of all sources."""
+    with Image.open(sample.sources[0]) as picture:
+        return picture.width * picture.height * len(sample.sources)
 
 
 class Table:
@@ -88,12 +97,14 @@ class Table:
         """Fills what time allows and returns the results by set, without what is not whole."""
         with progress_bar() as update:
             for dataset in self.metrics:
-                pictures = len(find_dataset(dataset, self.arguments.data / dataset)[: self.arguments.limit])
+                samples = find_dataset(dataset, self.arguments.data / dataset)[: self.arguments.limit]
+                sizes = [count_pixels(sample) for sample in samples]
                 for number, method in enumerate(self.methods):
                     first = self.evaluate(dataset, [method], protocol, limit=1).cells[0]
                     if first.error:
                         raise AllfocusError(f"{dataset} {first.sample} {first.method}: {first.error}")
-                    self.rows.append(Row(dataset, method, pictures, pictures * (first.seconds or 0)))
+                    seconds = (first.seconds or 0) * sum(sizes) / sizes[0]
+                    self.rows.append(Row(dataset, method, len(samples), seconds))
                     update(f"first pictures of {dataset}", number + 1, len(self.methods))
             for number, row in enumerate(sorted(self.rows, key=lambda row: row.seconds)):
                 if time.monotonic() < self.ends:
@@ -114,16 +125,15 @@ class Table:
         return found
 
     def _link(self, dataset: str, method: str, old: Protocol | None, new: Protocol) -> None:
-        folder = Path(dataset, "fused", dataset, method)
-        source, target = self.arguments.output / str(old) / folder, self.arguments.output / new / folder
-        if not target.exists():
-            # An evaluation knows its own folder by a marker.
-            marker = Path("fused", "allfocus-evaluation.json")
-            (self.arguments.output / new / dataset / "fused").mkdir(parents=True, exist_ok=True)
-            shutil.copy(
-                self.arguments.output / str(old) / dataset / marker, self.arguments.output / new / dataset / marker
-            )
-            shutil.copytree(source, target, copy_function=os.link)
+        """Takes over pictures that are not there yet, with their records."""
+        place = Path(dataset, "fused")
+        source, target = self.arguments.output / str(old) / place, self.arguments.output / new / place
+        (target / dataset / method).mkdir(parents=True, exist_ok=True)
+        # By its marker an evaluation knows its own folder.
+        for file in (source / MARKER.name, *(source / dataset / method).iterdir()):
+            copy = target / file.relative_to(source)
+            if not copy.exists():
+                os.link(file, copy)
 
 
 def reached_table(summary: DatasetSummary) -> str:

@@ -21,7 +21,7 @@ from allfocus.training.stepping import Stepper
 from allfocus.training.trainees import build_trainee
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-SETTINGS = {"ips": ["data.levels=[3]"], "ips-paper-short": []}
+SETTINGS = {"ips": ["data.levels=[3]"], "ips-paper-short": [], "ips-paper-million": []}
 """What is changed of the recipes: `ips` with all its levels in every step."""
 
 
@@ -86,6 +86,8 @@ def scan_inputs(recipe: Recipe, sources: int) -> tuple[int, tuple[torch.Tensor, 
         x, step, decay = torch.randn(count, length, inner), torch.rand(count, length, inner), torch.rand(inner, state)
         skip, blocks = torch.ones(inner), paper.mamba_blocks
     enter, leave = torch.randn(count, length, state), torch.randn(count, length, state)
+    if recipe.network == "ips-paper" and recipe.optimizer.precision == "bfloat16":
+        x, step, enter, leave = (tensor.bfloat16() for tensor in (x, step, enter, leave))
     return blocks, (x, step, -decay - 0.1, enter, leave, skip)
 
 
@@ -107,7 +109,7 @@ def graphed(work: Callable[[], object], generator: torch.Generator | None = None
 def main() -> None:
     photos = Path(sys.argv[1])
     result: dict[str, object] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    for name, sources in (("ips", 2), ("ips", 4), ("ips-paper-short", 2)):
+    for name, sources in (("ips", 2), ("ips", 4), ("ips-paper-short", 2), ("ips-paper-million", 2)):
         result[f"{name} n={sources}"] = measure(name, photos, sources)
     x = torch.randn(16, 16384, 128)
     inputs = (x, torch.rand(16, 16384, 128), -torch.rand(128, 16) - 0.1, torch.randn(16, 16384, 16))

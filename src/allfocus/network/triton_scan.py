@@ -3,6 +3,8 @@
 As operators they are opaque to ``torch.compile``, which then compiles whole networks around them without a break.
 """
 
+from dataclasses import dataclass
+
 import torch
 import triton
 from torch import Tensor
@@ -15,10 +17,21 @@ from allfocus.network.triton_scan_kernels import (
     forward_kernel,
 )
 
-BLOCK = 32
-"""Channels per program: with 16 states that is 512 values for one warp, 16 per thread."""
-WARPS_PER_PROCESSOR = 8
-"""Programs that fit on a multiprocessor at once, by their registers; sequences are cut into pieces to have as many."""
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is spread over the GPU; changes cost, not values."""
+
+    block: int
+    """Channels per program, which is one warp: with 16 states, half as many values per thread."""
+    warps: int
+    """Programs per multiprocessor, as its registers allow; sequences are cut into pieces to have as many."""
+    registers: int
+    """Registers per thread, at most: fewer let more programs run at once, which hide each other's waiting."""
+
+
+FORWARD = Launch(block=16, warps=16, registers=128)
+BACKWARD = Launch(block=16, warps=16, registers=255)
 SHORTEST_PIECE = 64
 """Tokens in a piece, at least: fewer would not be worth the carry."""
 
@@ -44,19 +57,29 @@ def _scan(
     x, step, decay, enter, leave, skip = (each.contiguous() for each in (x, step, decay, enter, leave, skip))
     batch, length, channels = x.shape
     state, groups = decay.shape[1], triton.cdiv(length, GROUP)
-    pieces, piece_length, blocks = _cut(x)
+    pieces, piece_length, blocks = _cut(x, FORWARD)
     y = torch.empty_like(x)
     kept = x.new_empty((batch, groups, channels, state) if keep else (1,), dtype=torch.float32)
     left, entering, elapsed = _carries(x, pieces, state) if pieces > 1 else (kept, kept, kept)
-    sizes = {"STATE": state, "BLOCK": BLOCK, "SERIES": x.dtype != torch.bfloat16, "CARRIED": pieces > 1}
+    sizes = {"STATE": state, "BLOCK": FORWARD.block, "SERIES": x.dtype != torch.bfloat16, "CARRIED": pieces > 1}
     for last in (False, True) if pieces > 1 else (True,):
         forward_kernel[(blocks, pieces, batch)](
             x, step, decay, enter, leave, skip, entering, y, kept, left, elapsed,
-            length, channels, pieces, piece_length, groups, LAST=last, KEEP=keep, **sizes, num_warps=1,
+            length, channels, pieces, piece_length, groups, LAST=last, KEEP=keep, **sizes,
+            num_warps=1, maxnreg=FORWARD.registers,
         )  # fmt: skip
         if not last:
             carry_kernel[(blocks, batch)](
-                left, elapsed, decay, entering, channels, pieces, STATE=state, BLOCK=BLOCK, REVERSE=False, num_warps=1
+                left,
+                elapsed,
+                decay,
+                entering,
+                channels,
+                pieces,
+                STATE=state,
+                BLOCK=FORWARD.block,
+                REVERSE=False,
+                num_warps=1,
             )
     return y, kept
 
@@ -69,35 +92,37 @@ def _scan_backward(
     dy, x, step, decay, enter, leave, skip = (each.contiguous() for each in (dy, x, step, decay, enter, leave, skip))
     batch, length, channels = x.shape
     state, groups = decay.shape[1], triton.cdiv(length, GROUP)
-    pieces, piece_length, blocks = _cut(x)
+    pieces, piece_length, blocks = _cut(x, BACKWARD)
     behind = kept
     if pieces > 1:
         left, behind, elapsed = _carries(x, pieces, state)
         adjoint_kernel[(blocks, pieces, batch)](
             step, decay, leave, dy, left, elapsed, length, channels, pieces, piece_length,
-            STATE=state, BLOCK=BLOCK, num_warps=1,
+            STATE=state, BLOCK=BACKWARD.block, num_warps=1,
         )  # fmt: skip
         carry_kernel[(blocks, batch)](
-            left, elapsed, decay, behind, channels, pieces, STATE=state, BLOCK=BLOCK, REVERSE=True, num_warps=1
+            left, elapsed, decay, behind, channels, pieces, STATE=state, BLOCK=BACKWARD.block, REVERSE=True, num_warps=1
         )
     dx, dstep = torch.empty_like(x), torch.empty_like(step)
-    denter, dleave = (each.new_empty(batch, length, blocks, state) for each in (enter, leave))
+    denter, dleave = (x.new_empty(batch, length, blocks, state, dtype=torch.float32) for _ in range(2))
     ddecay = x.new_empty(batch * pieces, channels, state, dtype=torch.float32)
     dskip = x.new_empty(batch * pieces, channels, dtype=torch.float32)
     backward_kernel[(blocks, pieces, batch)](
         x, step, decay, enter, leave, skip, dy, kept, behind, dx, dstep, ddecay, dskip, denter, dleave,
         length, channels, pieces, piece_length, groups, blocks,
-        STATE=state, BLOCK=BLOCK, CARRIED=pieces > 1, SERIES=x.dtype != torch.bfloat16, num_warps=1,
+        STATE=state, BLOCK=BACKWARD.block, CARRIED=pieces > 1, SERIES=x.dtype != torch.bfloat16,
+        num_warps=1, maxnreg=BACKWARD.registers,
     )  # fmt: skip
-    return dx, dstep, ddecay.sum(0), denter.sum(2), dleave.sum(2), dskip.sum(0)
+    denter, dleave = denter.sum(2).to(enter.dtype), dleave.sum(2).to(leave.dtype)
+    return dx, dstep, ddecay.sum(0), denter, dleave, dskip.sum(0)
 
 
-def _cut(x: Tensor) -> tuple[int, int, int]:
+def _cut(x: Tensor, launch: Launch) -> tuple[int, int, int]:
     """Returns into how many pieces a sequence is cut, how many tokens each has, and how many programs share a token."""
     batch, length, channels = x.shape
     processors = torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else 1
-    blocks = triton.cdiv(channels, BLOCK)
-    wanted = WARPS_PER_PROCESSOR * processors // (batch * blocks)
+    blocks = triton.cdiv(channels, launch.block)
+    wanted = launch.warps * processors // (batch * blocks)
     pieces = max(1, min(wanted, length // SHORTEST_PIECE))
     piece_length = triton.cdiv(triton.cdiv(length, pieces), 16) * 16
     return triton.cdiv(length, piece_length), piece_length, blocks

@@ -202,11 +202,11 @@ def _gradients(adjoint, da, da_read, w, before, x, step, dy, b, c, a2, inverse, 
     decay, change = _factors(step, a2, SERIES)
     adjoint += dy[:, None] * c[None, :]
     read = w * dy[:, None]
-    dc = tl.sum(read * inverse, axis=0)
+    dc = tl.broadcast_to(tl.sum(read * inverse, axis=0)[None, :], read.shape)
     da_read += read * c[None, :]
     entered = adjoint * change * inverse
     dx = tl.sum(entered * b[None, :], axis=1) + skip * dy
-    db = tl.sum(entered * x[:, None], axis=0)
+    db = tl.broadcast_to(tl.sum(entered * x[:, None], axis=0)[None, :], read.shape)
     adjoint *= decay
     faded = adjoint * (before + b[None, :] * x[:, None])
     dd = tl.sum(faded, axis=1)
@@ -236,6 +236,7 @@ def backward_kernel(
     da = tl.zeros([BLOCK, STATE], dtype=tl.float32)
     da_read = tl.zeros([BLOCK, STATE], dtype=tl.float32)
     dskip = tl.zeros([BLOCK], dtype=tl.float32)
+    one = (tl.arange(0, BLOCK)[:, None] == 0) & always[None, :]
     x_ptr += batch * length * channels
     d_ptr += batch * length * channels
     dy_ptr += batch * length * channels
@@ -292,9 +293,10 @@ def backward_kernel(
         row = k * channels + channel
         _store_four(dx_ptr + row, dx0, dx1, dx2, dx3, channels, k, last, valid)
         _store_four(dd_ptr + row, dd0, dd1, dd2, dd3, channels, k, last, valid)
-        row = k * blocks * STATE + n
-        _store_four(db_ptr + row, db0, db1, db2, db3, blocks * STATE, k, last, always)
-        _store_four(dc_ptr + row, dc0, dc1, dc2, dc3, blocks * STATE, k, last, always)
+        # Sums over channels lie in the threads of every channel; stored from those of the first they need not move.
+        row = k * blocks * STATE + n[None, :] + tl.zeros([BLOCK, 1], dtype=tl.int32)
+        _store_four(db_ptr + row, db0, db1, db2, db3, blocks * STATE, k, last, one)
+        _store_four(dc_ptr + row, dc0, dc1, dc2, dc3, blocks * STATE, k, last, one)
     da = (da - da_read * inverse) * inverse
     tl.store(da_ptr + at_piece * STATE + tile, da, mask=valid[:, None])
     tl.store(dskip_ptr + at_piece + channel, dskip, mask=valid)

@@ -178,7 +178,7 @@ def shipped_recipes() -> dict[str, Path]:
 
     Example:
         >>> [name for name in shipped_recipes() if name.startswith("i")]
-        ['ifcnn', 'ips', 'ips-paper', 'ips-paper-short']
+        ['ifcnn', 'ips', 'ips-paper', 'ips-paper-million', 'ips-paper-short']
     """
     package = Path(__file__).resolve().parents[1]
     # An installed package has them inside; in a checkout they lie at its top.
