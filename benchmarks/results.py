@@ -2,6 +2,7 @@
 
 All of it: python benchmarks/results.py
 A trial:   python benchmarks/results.py --limit 2 --output reports/trial --page reports/trial.md
+Networks of the literature, into docs/rivals.md: python benchmarks/results.py --rivals; see benchmarks/rival_tables.py
 
 The tables stand between two marker comments; the rest of the page is left as it is. An interrupted run goes on where it
 stopped. The exit code is 1 if a cell failed; the page is not touched then.
@@ -42,11 +43,6 @@ METHODS = (
 )
 
 
-def rivals_at_hand() -> list[str]:
-    """Networks of the literature that can run here; those that are fitted to each stack take hours and are named."""
-    return [method.name for method in allfocus.list_methods() if method.abilities.weights and not method.missing]
-
-
 def measure(arguments: argparse.Namespace, protocol: Protocol, pictures: Path | None) -> EvaluationResult:
     """The result under one protocol; fused pictures of an earlier run are shared, only the scoring is new."""
     output = arguments.output / protocol
@@ -55,7 +51,7 @@ def measure(arguments: argparse.Namespace, protocol: Protocol, pictures: Path | 
     with progress_bar() as update:
         return allfocus.evaluate(
             {name: arguments.data / name for name in TABLES},
-            [*METHODS, *(rivals_at_hand() if arguments.rivals else []), *arguments.method],
+            [*METHODS, *arguments.method],
             output=output,
             metrics=TABLES,
             protocol=protocol,
@@ -86,10 +82,11 @@ def generated_part(results: list[EvaluationResult]) -> str:
 
 
 def replace_part(page: Path, part: str) -> None:
-    """Put the generated part between the markers of a page; a page without markers gets it at its end."""
+    """Put the generated part, from marker to marker, into a page; a page without markers gets it at its end."""
     text = page.read_text(encoding="utf-8") if page.exists() else "# Results\n\n"
-    before, begin, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2] if begin else ""
+    lines = part.splitlines()
+    before, begin, rest = text.partition(lines[0])
+    after = rest.partition(lines[-1])[2] if begin else ""
     page.parent.mkdir(parents=True, exist_ok=True)
     replace_file(page, (before + part + (after or "\n")).encode(), overwrite=True)
 
@@ -98,18 +95,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = Path(os.environ.get("ALLFOCUS_DATA") or ROOT.parent / "shared" / "data") / "eval"
     parser.add_argument("--data", type=Path, default=default, help="the folder that holds the four sets")
-    parser.add_argument("--output", type=Path, default=ROOT / "reports" / "results", help="for pictures and reports")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results.md", help="the page to write into")
+    parser.add_argument("--output", type=Path, help="for pictures and reports; default: reports/results, or /rivals")
+    parser.add_argument("--page", type=Path, help="the page to write into; default: docs/results.md, or rivals.md")
     parser.add_argument("--protocol", action="append", choices=["grey", "rgb-mean"], help="default: both")
     parser.add_argument("--method", action="append", default=[], help="one more method, such as ips-paper")
-    parser.add_argument(
-        "--rivals", action="store_true", help="also every network of the literature whose weights ALLFOCUS_RIVALS holds"
-    )
+    parser.add_argument("--rivals", action="store_true", help="the networks of the literature, and their page")
+    parser.add_argument("--ours", type=Path, help="of --rivals: the folder with weights that were trained here")
+    parser.add_argument("--seconds", type=float, help="of --rivals: begin nothing after so long")
     parser.add_argument("--limit", type=int, help="only the first so many pictures of each set")
     parser.add_argument("--workers", type=int, help="processes at a time; default: one for each processor")
     arguments = parser.parse_args()
+    name = "rivals" if arguments.rivals else "results"
+    arguments.output = arguments.output or ROOT / "reports" / name
+    arguments.page = arguments.page or ROOT / "docs" / f"{name}.md"
     results: list[EvaluationResult] = []
     try:
+        if arguments.rivals:
+            from rival_tables import make_page
+
+            replace_part(arguments.page, make_page(arguments, TABLES))
+            print(f"wrote {arguments.page}; pictures and scores are in {arguments.output}")
+            return 0
         for protocol in arguments.protocol or ["grey", "rgb-mean"]:
             results.append(measure(arguments, protocol, results[0].output / "fused" if results else None))
     except AllfocusError as error:

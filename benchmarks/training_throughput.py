@@ -13,15 +13,15 @@ from pathlib import Path
 
 import torch
 
-from allfocus.network.checkpoint import build_network
 from allfocus.network.selective_scan import selective_scan, selective_scan_heads
 from allfocus.training.photos import load_photos
 from allfocus.training.recipe import Recipe, read_recipe
 from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
+from allfocus.training.trainees import build_trainee
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-SETTINGS = {"ips": ["data.levels=[3]"], "ips-paper-short": []}
+SETTINGS = {"ips": ["data.levels=[3]"], "ips-paper-short": [], "ips-paper-million": []}
 """What is changed of the recipes: `ips` with all its levels in every step."""
 
 
@@ -50,7 +50,7 @@ def measure(name: str, photos: Path, sources: int) -> dict[str, float]:
     recipe = dataclasses.replace(recipe, shuffle=dataclasses.replace(recipe.shuffle, sources=(sources,)))
     batch, crop = recipe.data.batch, recipe.data.crop
     bank = load_photos(photos, smallest_side=crop + 2 * margin_around(recipe.shuffle), device="cuda")
-    network = build_network(recipe.network_config).cuda()
+    network = build_trainee(recipe).cuda()
     stepper = Stepper(network, recipe, bank, rank=0, world=1)
     step = milliseconds(lambda: stepper.step(0))
     drawing = milliseconds(graphed(lambda: stepper._draw(sources), stepper.generator))
@@ -86,6 +86,8 @@ def scan_inputs(recipe: Recipe, sources: int) -> tuple[int, tuple[torch.Tensor, 
         x, step, decay = torch.randn(count, length, inner), torch.rand(count, length, inner), torch.rand(inner, state)
         skip, blocks = torch.ones(inner), paper.mamba_blocks
     enter, leave = torch.randn(count, length, state), torch.randn(count, length, state)
+    if recipe.network == "ips-paper" and recipe.optimizer.precision == "bfloat16":
+        x, step, enter, leave = (tensor.bfloat16() for tensor in (x, step, enter, leave))
     return blocks, (x, step, -decay - 0.1, enter, leave, skip)
 
 
@@ -107,7 +109,7 @@ def graphed(work: Callable[[], object], generator: torch.Generator | None = None
 def main() -> None:
     photos = Path(sys.argv[1])
     result: dict[str, object] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    for name, sources in (("ips", 2), ("ips", 4), ("ips-paper-short", 2)):
+    for name, sources in (("ips", 2), ("ips", 4), ("ips-paper-short", 2), ("ips-paper-million", 2)):
         result[f"{name} n={sources}"] = measure(name, photos, sources)
     x = torch.randn(16, 16384, 128)
     inputs = (x, torch.rand(16, 16384, 128), -torch.rand(128, 16) - 0.1, torch.randn(16, 16384, 16))

@@ -502,8 +502,7 @@ def test_two_processes_average_the_gradients_of_both_halves(photos, two_processe
     torch.manual_seed(recipe.seed)
     alone = Stepper(build_network(recipe.network_config), recipe, bank, rank=0, world=1)
     alone._set_learning_rate(learning_rate(recipe, 0))
-    names = Batch.__dataclass_fields__
-    alone._update(Batch(*(torch.cat([getattr(half, name) for half in halves]) for name in names)), 1, 1)
+    alone._update(Batch.join(halves), 1, 1)
     shared = read_tensors(two_processes / "first_0")[0]
     for name, moment in alone.state().items():
         if name.startswith("exp_avg/"):

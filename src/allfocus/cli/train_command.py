@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "--recipe",
     type=click.Path(path_type=Path),
     required=True,
-    help="The TOML file that describes the run, or one that ships: ips, ips-paper.",
+    help="The TOML file that describes the run, or one that ships: ips, ips-paper, ifcnn ...",
 )
 @click.option("-o", "--output", "run", type=click.Path(path_type=Path), required=True, help="The folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where a stopped run left off.")

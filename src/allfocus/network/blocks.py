@@ -101,9 +101,12 @@ class MambaBlock(nn.Module):
         sequence = flatten_map(features, self.direction)
         x, gate = self.enter(self.norm(sequence)).chunk(2, dim=-1)
         x = functional.silu(self.convolution(x))
-        low_rank, b, c = self.select(x).split([self.rank, self.state, self.state], dim=-1)
-        step = functional.softplus(self.step(low_rank).float())
-        y = selective_scan(x.float(), step, -torch.exp(self.log_decay), b.float(), c.float(), self.skip)
+        # The two linear maps to the step size as one: a product of four columns alone is slow on a GPU.
+        low_rank, b_and_c = torch.split(self.select.weight, [self.rank, 2 * self.state])
+        selected = functional.linear(x, torch.cat([self.step.weight @ low_rank, b_and_c.to(x.dtype)]))
+        step, b, c = torch.split(selected, [x.shape[-1], self.state, self.state], dim=-1)
+        step = functional.softplus(step.float() + self.step.bias).to(x.dtype)
+        y = selective_scan(x, step, -torch.exp(self.log_decay), b.contiguous(), c.contiguous(), self.skip)
         output = sequence + self.leave(y.to(gate.dtype) * functional.silu(gate))
         return unflatten_map(output, self.direction, height, width)
 

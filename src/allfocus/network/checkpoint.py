@@ -8,7 +8,9 @@ import dataclasses
 import json
 import math
 import os
+import types
 import typing
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +44,8 @@ LARGEST_CHANNELS = 1024
 _KINDS: dict[str, type[Config]] = {"ips": StackNetworkConfig, "ips-paper": PaperNetworkConfig}
 _STATE_PARTS = ("weight", "average", "exp_avg", "exp_avg_sq", "step")
 """What the state of a run holds for each parameter; see `allfocus.training.stepping`."""
+_BUFFER_PARTS = ("weight", "average")
+"""What it holds for each running mean, which no gradient reaches."""
 
 
 class _Header(dict[str, Any]):
@@ -72,8 +76,14 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any])
         temporary.unlink(missing_ok=True)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(
+    path: Path, *, others: Mapping[str, Callable[[], nn.Module]] = types.MappingProxyType({})
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Returns the tensors and the header written by :func:`save_tensors`: float32, and all of them numbers.
+
+    Args:
+        path: the file.
+        others: what makes each network beside ours whose run's state is taken.
 
     Raises:
         InputError: the file is missing, damaged, too large, or not one of ours; a run's state contradicts itself.
@@ -84,10 +94,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             content = parse_json((file.metadata() or {})["allfocus"].encode())
             if not isinstance(content, dict):
                 raise ValueError("its header is no table")
-            types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-            if odd := [name for name, kind in types.items() if kind != "F32"]:
-                raise ValueError(f"{odd[0]} is of type {types[odd[0]]}, not F32")
-            tensors = {name: file.get_tensor(name) for name in types}
+            kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+            if odd := [name for name, kind in kinds.items() if kind != "F32"]:
+                raise ValueError(f"{odd[0]} is of type {kinds[odd[0]]}, not F32")
+            tensors = {name: file.get_tensor(name) for name in kinds}
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
@@ -96,7 +106,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{path}: damaged (values of {_short(broken[0])} are not numbers: NaN or infinite)")
     header = _Header(path, content)
     if "recipe" in header:
-        _check_state(path, tensors, header)
+        _check_state(path, tensors, header, others)
     return tensors, header
 
 
@@ -117,7 +127,12 @@ def _short(text: object) -> str:
     return line if len(line) <= 200 else f"{line[:200]} ..."
 
 
-def _check_state(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
+def _check_state(
+    path: Path,
+    tensors: dict[str, Tensor],
+    header: dict[str, Any],
+    others: Mapping[str, Callable[[], nn.Module]],
+) -> None:
     """Refuses the state of a run that contradicts itself: counts, and tensors that are not those of its network."""
     recipe, done, seconds = header["recipe"], header["iteration"], header["seconds"]
     try:
@@ -128,20 +143,31 @@ def _check_state(path: Path, tensors: dict[str, Tensor], header: dict[str, Any])
             raise ValueError(f"iteration {done!r} of {planned!r}")
         if type(seconds) not in (int, float) or not (math.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"{seconds!r} seconds")
-        kind = "stack_network" if recipe["network"] == "ips" else "paper_network"
-        config = make_config(recipe["network"], recipe[kind])
-        network = _build_affordable(config, sum(tensor.numel() for tensor in tensors.values()))
-        wanted = {
-            f"{part}/{name}": torch.Size() if part == "step" else parameter.shape
-            for name, parameter in network.named_parameters()
-            for part in _STATE_PARTS
-        }
-        _require_shapes(tensors, wanted)
+        kind = recipe["network"]
+        if isinstance(kind, str) and kind in others:
+            network = others[kind]()
+        else:
+            config = make_config(kind, recipe["stack_network" if kind == "ips" else "paper_network"])
+            network = _build_affordable(config, sum(tensor.numel() for tensor in tensors.values()))
+        _require_shapes(tensors, _state_shapes(network))
         for name, tensor in tensors.items():
             if name.startswith(("step/", "exp_avg_sq/")) and bool((tensor < 0).any()):
                 raise ValueError(f"{name} is negative")
     except (KeyError, ValueError) as error:
         raise InputError(f"{path}: the state of this run contradicts itself ({_short(error)})") from error
+
+
+def _state_shapes(network: nn.Module) -> dict[str, torch.Size]:
+    """Returns the shapes of all tensors of a run's state, by name."""
+    shapes = {
+        f"{part}/{name}": torch.Size() if part == "step" else parameter.shape
+        for name, parameter in network.named_parameters()
+        for part in _STATE_PARTS
+    }
+    for name, buffer in network.named_buffers():
+        if buffer.is_floating_point():  # the others only count
+            shapes |= {f"{part}/{name}": buffer.shape for part in _BUFFER_PARTS}
+    return shapes
 
 
 def _sections(recipe: dict[str, Any]) -> list[Any]:

@@ -72,12 +72,23 @@ class PaperNetwork(nn.Module):
             nn.Conv2d(branches * width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, outputs, 3, padding=1)
         )
 
+    def compile_blocks(self) -> None:
+        """Has the Mamba blocks compiled when they are first called with a new shape; copies of the network are not.
+
+        They are alike, so one is compiled for all of them, in a tenth of the time that the whole network would take.
+        """
+        for block in self.global_branch:
+            block.compile(dynamic=False)
+
     def forward(self, frames: Tensor) -> Tensor:
         """Returns the fused pictures (batch, 3, height, width) of pairs (batch, 2, 3, height, width), both in 0..1."""
         if frames.shape[1] != 2:
             raise ValueError(f"ips-paper fuses exactly 2 sources, found {frames.shape[1]}; use ips for more")
-        first, second = frames[:, 0], frames[:, 1]
-        shallow = torch.cat([self.encoders[0](first - 0.5), self.encoders[-1](second - 0.5)], dim=1)
+        first, second = (frame - 0.5 for frame in frames.unbind(1))
+        if frames.is_cuda:
+            # Channels last, as tensor cores and the scan want them: then flattening the map moves nothing.
+            first, second = (frame.contiguous(memory_format=torch.channels_last) for frame in (first, second))
+        shallow = torch.cat([self.encoders[0](first), self.encoders[-1](second)], dim=1)
         features = []
         if self.config.res_blocks:
             features.append(self.local_branch(shallow))

@@ -147,7 +147,7 @@ class Refiner(nn.Module):
         behind = distance_behind(above.logits)
         competing = competition(behind)
         here, _, _ = _reduced(inside)
-        pixels = functional.pixel_unshuffle(keep(frames.flatten(0, 1) - 0.5, inside), 2)
+        pixels = keep(functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2), here)
         prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
         seen = torch.cat([pixels, keep(prior.to(pixels.dtype), here)], dim=1)
         if seen.is_cuda:
@@ -223,12 +223,13 @@ class StackNetwork(nn.Module):
             above: the decision of the level above, for frames of half this height and width; None for the coarsest
                 level, where the Mamba blocks see the whole picture.
             inside: (1, 1, height, width) 1 in the picture and 0 beyond its end, where frames repeat their last pixels;
-                for a batch of one. None if the picture ends where the frames do. What was repeated is not seen: where
-                frames end in different values it would look like a thing with an edge.
+                None if the picture ends where the frames do. What was repeated is not seen, but for one row or column
+                of a picture with an odd side: where frames end in different values it would look like a thing with an
+                edge.
         """
         sources = frames.shape[1]
         here, near, far = _reduced(inside)
-        pixels = functional.pixel_unshuffle(keep(frames.flatten(0, 1) - 0.5, inside), 2)
+        pixels = keep(functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2), here)
         if pixels.is_cuda:
             # The layout in which a GPU convolves fastest, and in which a map is a sequence of tokens as it lies.
             pixels = pixels.contiguous(memory_format=torch.channels_last)
@@ -286,7 +287,7 @@ class StackNetwork(nn.Module):
         return _correct_veil(before, update)
 
     def levels(
-        self, frames: Tensor, count: int, *, with_context: int | None = None
+        self, frames: Tensor, count: int, *, with_context: int | None = None, inside: Tensor | None = None
     ) -> Iterator[tuple[Tensor, Decision]]:
         """Gives the frames and the decision of each of `count` levels, the coarsest first, the frames' own last.
 
@@ -294,14 +295,16 @@ class StackNetwork(nn.Module):
             frames: (batch, sources, 3, height, width).
             count: how many levels.
             with_context: how many of them, from the coarsest on, are decided with context; None for all.
+            inside: where the frames are of the picture; see :meth:`forward`.
         """
         decision: Decision | None = None
         for level in reversed(range(count)):
             small = reduce_frames(frames, level)
+            shown = None if inside is None else functional.max_pool2d(inside, 2**level)
             if decision is None or with_context is None or count - level <= with_context:
-                decision = self(small, decision)
+                decision = self(small, decision, shown)
             else:
-                decision = self.refine(small, decision)
+                decision = self.refine(small, decision, shown)
             yield small, decision
 
 

@@ -30,6 +30,8 @@ class Rival:
     """Where its weights come from."""
     decides: bool = False
     """Whether it says which frame each pixel came from."""
+    objective: str = ""
+    """Where what trains it lives, as ``package.module:name``; empty for what is not trained."""
 
 
 RIVALS: tuple[Rival, ...] = (
@@ -43,6 +45,7 @@ RIVALS: tuple[Rival, ...] = (
         "allfocus.rivals.cnn:fuse_cnn",
         ("cnn.safetensors",),
         "the authors' cannot be had; trained anew",
+        objective="allfocus.rivals.cnn:CnnObjective",
     ),
     Rival(
         "ifcnn",
@@ -54,6 +57,7 @@ RIVALS: tuple[Rival, ...] = (
         "allfocus.rivals.ifcnn:fuse_ifcnn",
         ("ifcnn_max.pth", "IFCNN-MAX.pth", "ifcnn.safetensors"),
         "github.com/uzeful/IFCNN, Code/snapshots/IFCNN-MAX.pth",
+        objective="allfocus.rivals.ifcnn:IfcnnObjective",
     ),
     Rival(
         "swinfusion",
@@ -65,6 +69,7 @@ RIVALS: tuple[Rival, ...] = (
         "allfocus.rivals.swinfusion:fuse_swinfusion",
         ("swinfusion.safetensors",),
         "the authors' cannot be had; trained anew",
+        objective="allfocus.rivals.swinfusion:SwinFusionObjective",
     ),
     Rival(
         "u2fusion",
@@ -76,6 +81,7 @@ RIVALS: tuple[Rival, ...] = (
         "allfocus.rivals.u2fusion:fuse_u2fusion",
         ("u2fusion.index", "model.ckpt.index", "u2fusion.safetensors"),
         "github.com/hanna-xu/U2Fusion, model/model.ckpt",
+        objective="allfocus.rivals.u2fusion:U2FusionObjective",
     ),
     Rival(
         "mff-gan",
@@ -87,6 +93,7 @@ RIVALS: tuple[Rival, ...] = (
         "allfocus.rivals.mff_gan:fuse_mff_gan",
         ("mff_gan_lytro.index", "mff_gan_mfi-whu.index", "mff-gan.safetensors"),
         "github.com/HaoZhang1018/MFF-GAN, checkpoint/Lytro_model and MFI-WHU_model",
+        objective="allfocus.rivals.mff_gan:MffGanObjective",
     ),
     Rival(
         "zmff",
@@ -107,6 +114,7 @@ RIVALS: tuple[Rival, ...] = (
         "allfocus.rivals.fusion2void:fuse_fusion2void",
         ("fusion2void.safetensors",),
         "the authors have published none; trained anew",
+        objective="allfocus.rivals.fusion2void:Fusion2VoidObjective",
     ),
     Rival(
         "stackmff-v4",
@@ -119,5 +127,6 @@ RIVALS: tuple[Rival, ...] = (
         ("stackmff_v4.pth", "stackmffv4.pth", "stackmff-v4.safetensors"),
         "github.com/Xinzhe99/OpenFocus, weights",
         decides=True,
+        objective="allfocus.rivals.stackmff_v4:StackMffV4Objective",
     ),
 )

@@ -15,13 +15,13 @@ More than two frames are fused one after the other, as the paper does.
 
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import Objective, Samples, luminances
 from allfocus.rivals.running import Picture, choose_device, fold_pairs, load_network, split_colour
 
 PATCH = 16
@@ -31,6 +31,10 @@ HIDDEN = 256
 SMALL_REGION = 0.01
 """Regions below this share of the picture are not believed."""
 GUIDE_RADIUS, GUIDE_EPSILON = 8, 0.1
+PURE = 0.95
+"""Share of a patch that one frame has to have in focus for the patch to be learned from."""
+LEAST_VARIANCE = 25 / 255**2
+"""Of the sharp patch's luminance: in flat ones nothing tells the two apart."""
 
 
 class CnnNetwork(nn.Module):
@@ -79,6 +83,8 @@ def focus_map(network: nn.Module, first: Tensor, second: Tensor) -> Tensor:
 
 def turn_small_regions(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The decision (H, W) without regions below 1 % of the picture: those chosen, then those not (8-connected)."""
+    import cv2  # not needed for training
+
     least = SMALL_REGION * chosen.size
     for _ in range(2):
         _, labels, statistics, _ = cv2.connectedComponentsWithStats(chosen.astype(np.uint8), connectivity=8)
@@ -105,6 +111,39 @@ def guided_filter(guide: Tensor, values: Tensor, *, radius: int, epsilon: float)
     guide_mean, value_mean = mean(guide), mean(values)
     slope = (mean(guide * values) - guide_mean * value_mean) / (mean(guide * guide) - guide_mean**2 + epsilon)
     return mean(slope) * guide + mean(value_mean - slope * guide_mean)
+
+
+class CnnObjective(Objective):
+    """Which of two patches of 16 x 16 is in focus, as a question of two classes.
+
+    The paper cuts its patches from photographs and five blurred versions of each, and leaves out flat ones. Here they
+    are cut from pairs of crops, and those that lie across the edge between both frames are left out as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(CnnNetwork())
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The mean surprise (cross entropy) of all patches that can be told."""
+        first, second = (_cut(plane)[:, None] for plane in luminances(samples.frames[:, :2]))
+        sharp = _cut(split_colour(samples.target)[0])
+        share = _cut((samples.label[:, None] == 1).to(first.dtype)).mean((1, 2))
+        trust = samples.label_weight[:, None].expand(-1, len(share) // len(samples.label_weight))
+        weight = trust.reshape(-1) * ((share - 0.5).abs() >= PURE - 0.5) * (sharp.var((1, 2)) >= LEAST_VARIANCE)
+        logits = self.network(first, second)[:, :, 0, 0].float()
+        surprise = functional.cross_entropy(logits, (share > 0.5).long(), reduction="none")
+        return (weight * surprise).sum() / weight.sum().clamp_min(1)
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The frame that is likelier in focus at each pixel, as it is: no cleaning, no guided filter."""
+        score = focus_map(self.network, *luminances(frames[:, :2]))
+        return torch.where(score > 0.5, frames[:, 0], frames[:, 1])
+
+
+def _cut(planes: Tensor) -> Tensor:
+    """Planes (B, 1, H, W) as patches of 16 x 16, (B x patches, 16, 16)."""
+    patches = planes.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH)
+    return patches.reshape(-1, PATCH, PATCH)
 
 
 def fuse_cnn(frames: Sequence[Picture], *, weights: str | None = None, device: str = "auto") -> Picture:

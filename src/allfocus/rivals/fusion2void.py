@@ -14,10 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import Objective, Samples, full_precision
 from allfocus.rivals.running import Picture, choose_device, fold_pairs, load_network
 
 CHANNELS = 32
 ENCODER_BLOCKS, DECODER_BLOCKS, RECONSTRUCTION_BLOCKS = 5, 3, 8
+MASKED_SHARE, MASK_SIDE = 0.7, 8
+"""Share of the frames that is hidden from the reconstruction, in blocks of so many pixels."""
+CHOICE_SHARE = 10.0
+"""The paper's weight of the demand that each pixel be that of one of the frames."""
 
 
 class ResidualBlock(nn.Module):
@@ -67,6 +72,41 @@ class ReconstructionNetwork(nn.Module):
         """The two frames, each (B, 3, H, W)."""
         found: Tensor = self.last(self.body(torch.cat([fused, first, second], dim=1)))
         return found[:, :3], found[:, 3:]
+
+
+class Fusion2VoidObjective(Objective):
+    """Each pixel is that of one of the frames, and the frames can be filled in from the picture; no truth is needed."""
+
+    def __init__(self) -> None:
+        super().__init__(Fusion2VoidNetwork())
+        self.reconstruction = ReconstructionNetwork()
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The loss."""
+        first, second = samples.frames[:, 0], samples.frames[:, 1]
+        fused = self.network(first, second)
+        masks = [_draw_mask(first, generator) for _ in range(2)]
+        found = self.reconstruction(fused, masks[0] * first, masks[1] * second)
+        with full_precision(fused, *found) as (picture, *filled):
+            choice = ((picture - second).abs() * (picture - first).abs()).mean()
+            missed = functional.l1_loss(filled[0], first) + functional.l1_loss(filled[1], second)
+            return CHOICE_SHARE * choice + missed
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The fused pictures, the mean of both orders."""
+        first, second = frames[:, 0], frames[:, 1]
+        fused: Tensor = (self.network(first, second) + self.network(second, first)) / 2
+        return fused
+
+
+def _draw_mask(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Ones where blocks of a picture stay, zeros where they are hidden, (B, 1, H, W)."""
+    batch, _, height, width = like.shape
+    blocks = torch.rand(
+        (batch, 1, -(-height // MASK_SIDE), -(-width // MASK_SIDE)), generator=generator, device=like.device
+    )
+    mask = functional.interpolate((blocks >= MASKED_SHARE).to(like.dtype), scale_factor=MASK_SIDE)
+    return mask[:, :, :height, :width]
 
 
 def fuse_fusion2void(frames: Sequence[Picture], *, weights: str | None = None, device: str = "auto") -> Picture:

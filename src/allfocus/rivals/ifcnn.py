@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import Objective, Samples, full_precision
 from allfocus.rivals.running import Picture, choose_device, load_network, to_picture, to_tensors
 
 CHANNELS = 64
@@ -55,8 +56,50 @@ class IfcnnNetwork(nn.Module):
         largest = self.extract(frames[:1])
         for index in range(1, len(frames)):
             largest = torch.maximum(largest, self.extract(frames[index : index + 1]))
+        return self.reconstruct(largest)
+
+    def reconstruct(self, largest: Tensor) -> Tensor:
+        """Pictures (N, 3, H, W), scaled, of the largest features of theirs."""
         fused: Tensor = self.conv4(self.conv3(largest))
         return fused
+
+
+class IfcnnObjective(Objective):
+    """Regression: the mean squared difference from the sharp picture, both scaled.
+
+    The paper goes on with a perceptual loss and takes its first convolution from ResNet-101 as it is; both need the
+    weights of a network trained on ImageNet. Here all convolutions are trained, by the first of its two losses alone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(IfcnnNetwork())
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The loss."""
+        fused = self._fuse_scaled(samples.frames)
+        with full_precision(fused, _scale(samples.target)) as (found, wanted):
+            return functional.mse_loss(found, wanted)
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The fused pictures."""
+        return _scale_back(self._fuse_scaled(frames)).clamp(0, 1)
+
+    def _fuse_scaled(self, frames: Tensor) -> Tensor:
+        features = self.network.extract(_scale(frames.flatten(0, 1)))
+        fused: Tensor = self.network.reconstruct(torch.unflatten(features, 0, frames.shape[:2]).amax(1))
+        return fused
+
+
+def _scale(pictures: Tensor) -> Tensor:
+    """Pictures (N, 3, H, W) with the mean and deviation of photographs taken off."""
+    channels = zip(pictures.unbind(1), MEAN, DEVIATION, strict=True)
+    return torch.stack([(plane - mean) / deviation for plane, mean, deviation in channels], dim=1)
+
+
+def _scale_back(pictures: Tensor) -> Tensor:
+    """The opposite of :func:`_scale`."""
+    channels = zip(pictures.unbind(1), MEAN, DEVIATION, strict=True)
+    return torch.stack([plane * deviation + mean for plane, mean, deviation in channels], dim=1)
 
 
 def fuse_ifcnn(frames: Sequence[Picture], *, weights: str | None = None, device: str = "auto") -> Picture:
@@ -69,8 +112,6 @@ def fuse_ifcnn(frames: Sequence[Picture], *, weights: str | None = None, device:
     """
     place = choose_device(device)
     network = load_network(IfcnnNetwork, weights, device=place)
-    mean, deviation = (torch.tensor(values, device=place).view(1, 3, 1, 1) for values in (MEAN, DEVIATION))
     with torch.no_grad():
-        scaled = (torch.cat(to_tensors(frames, place)) - mean) / deviation
-        fused = network(scaled) * deviation + mean
+        fused = _scale_back(network(_scale(torch.cat(to_tensors(frames, place)))))
     return to_picture(fused, frames[0])

@@ -3,18 +3,20 @@
 H. Zhang, Z. Le, Z. Shao, H. Xu, J. Ma, "MFF-GAN: an unsupervised generative adversarial network with adaptive and
 gradient joint constraints for multi-focus image fusion", Information Fusion 66, 2021, 40-53.
 
-Only the generator is here: what fuses. Each branch has four convolutions of 16 channels. The third and the fourth see
-the ones before them in their branch, and a mixture of the newest of both branches. What all eight gave becomes the
-luminance. The far branch has weights of its own, so the order of the frames matters. Colours are the mean of both
-frames, weighed by their distance from grey.
+The generator fuses; :class:`Discriminator` is needed for training only. Each branch has four convolutions of 16
+channels. The third and the fourth see the ones before them in their branch, and a mixture of the newest of both
+branches. What all eight gave becomes the luminance. The far branch has weights of its own, so the order of the frames
+matters. Colours are the mean of both frames, weighed by their distance from grey.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import Objective, Samples, full_precision, laplacian, luminances
 from allfocus.rivals.running import (
     Picture,
     choose_device,
@@ -29,6 +31,11 @@ CHANNELS = 16
 SLOPE = 0.2
 SCOPE = "fusion_model/"
 """Before the names of the generator's tensors in the authors' checkpoint; the rest is the discriminator."""
+JUDGE_CHANNELS = (1, 32, 64, 128, 256)
+SHARP, BLURRED = (0.7, 1.2), (0.0, 0.3)
+"""From where the paper draws what the discriminator shall say of joint and of fused gradients."""
+CONTENT_SHARE, GRADIENT_SHARE = 10.0, 5.0
+"""The paper's weights: of likeness to the frames beside the adversarial loss, and of gradients within the former."""
 
 
 class Branch(nn.Module):
@@ -72,6 +79,79 @@ class MffGanNetwork(nn.Module):
 
 def _leak(features: Tensor) -> Tensor:
     return functional.leaky_relu(features, SLOPE)
+
+
+class Discriminator(nn.Module):
+    """Gradients (B, 1, H, W) to how much they look like the stronger ones of two frames, (B,).
+
+    The paper ends with a full layer on patches of 60 pixels; here its inputs are averaged over the picture first, so
+    that crops of any size can be judged.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        pairs = list(itertools.pairwise(JUDGE_CHANNELS))
+        self.layers = nn.ModuleList(nn.Conv2d(*pair, 3, stride=2) for pair in pairs)
+        # Never used but in training, so nothing is remembered from batch to batch.
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width, track_running_stats=False) for _, width in pairs[1:])
+        self.last = nn.Linear(JUDGE_CHANNELS[-1], 1)
+
+    def forward(self, gradients: Tensor) -> Tensor:
+        """The verdict, about 1 for what looks real."""
+        features = _leak(self.layers[0](gradients))
+        for layer, norm in zip(self.layers[1:], self.norms, strict=True):
+            features = _leak(norm(layer(features)))
+        verdict: Tensor = self.last(features.mean((2, 3)))[:, 0]
+        return verdict
+
+
+class MffGanObjective(Objective):
+    """Likeness to the sharper frame at each pixel, and gradients that a discriminator takes for the joint ones.
+
+    Which frame is sharper is decided by how much a blur takes away from each. Generator and discriminator take one step
+    each at the same time, where the paper lets the discriminator take two.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(MffGanNetwork())
+        self.discriminator = Discriminator()
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The generator's loss plus the discriminator's; neither has a say in the weights of the other."""
+        near, far = (plane * 2 - 1 for plane in luminances(samples.frames[:, :2]))
+        fused = self.network(near, far)
+        with full_precision(fused, near, far) as (found, *planes):
+            gradient, *theirs = (laplacian(plane) for plane in (found, *planes))
+            nearer = (_taken_by_blur(planes[0]) >= _taken_by_blur(planes[1])).to(found.dtype)
+            content = sum(
+                (share * ((found - plane) ** 2 + GRADIENT_SHARE * (gradient - own) ** 2)).mean()
+                for share, plane, own in zip((nearer, 1 - nearer), planes, theirs, strict=True)
+            )
+            joint = torch.maximum(theirs[0].abs(), theirs[1].abs())
+            fixed = {name: value.detach() for name, value in self.discriminator.named_parameters()}
+            deceived = torch.func.functional_call(self.discriminator, fixed, (gradient.abs(),))
+            adversarial = _miss(deceived, SHARP, generator)
+            judged = _miss(self.discriminator(joint), SHARP, generator)
+            judged = judged + _miss(self.discriminator(gradient.detach().abs()), BLURRED, generator)
+            return adversarial + CONTENT_SHARE * content + judged
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The fused pictures."""
+        return fuse_luminance(
+            frames[:, 0], frames[:, 1], lambda near, far: self.network(near * 2 - 1, far * 2 - 1) / 2 + 0.5
+        ).clamp(0, 1)
+
+
+def _taken_by_blur(plane: Tensor) -> Tensor:
+    around = functional.pad(plane, (1, 1, 1, 1), mode="replicate")
+    return (plane - functional.avg_pool2d(around, 3, stride=1)).abs()
+
+
+def _miss(verdict: Tensor, wanted: tuple[float, float], generator: torch.Generator) -> Tensor:
+    """The mean squared distance of verdicts from what they shall be, drawn anew for each."""
+    lowest, highest = wanted
+    drawn = torch.rand(verdict.shape, generator=generator, device=verdict.device)
+    return ((verdict - lowest - (highest - lowest) * drawn) ** 2).mean()
 
 
 def rename_tensors(tensors: Tensors) -> Tensors:

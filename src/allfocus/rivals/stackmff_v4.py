@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import Objective, Samples, luminances
 from allfocus.rivals.running import Picture, choose_device, load_network, split_colour, to_tensors
 from allfocus.rivals.weight_files import Tensors
 
@@ -29,6 +30,8 @@ CHANNELS = 8
 HEADS = 4
 MULTIPLE = 128
 QUARTER = 0.25
+PIXELS_AT_ONCE = 32768
+"""GPUs run attention for less than 65,536 at a time."""
 # Of MobileNetV3-Large: kernel, channels in, within and out, squeezing, hard swish, stride.
 MOBILE_BLOCKS = (
     (3, 16, 16, 16, 0, False, 1),
@@ -199,14 +202,14 @@ class FrameAttention(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([Attention(), Attention()])
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Features (N, 8, H, W) of the same shape."""
+    def forward(self, features: Tensor, stacks: int = 1) -> Tensor:
+        """Features (stacks x N, 8, H, W) of the same shape, one stack after the other."""
         height, width = features.shape[2:]
         small = functional.adaptive_avg_pool2d(features, (max(1, int(height * QUARTER)), max(1, int(width * QUARTER))))
-        pixels = small.flatten(2).permute(2, 0, 1)
+        pixels = torch.unflatten(small.flatten(2), 0, (stacks, -1)).permute(0, 3, 1, 2).flatten(0, 1)
         for layer in self.layers:
-            pixels = layer(pixels)
-        small = pixels.permute(1, 2, 0).reshape(small.shape)
+            pixels = torch.cat([layer(part) for part in torch.split(pixels, PIXELS_AT_ONCE)])
+        small = torch.unflatten(pixels, 0, (stacks, -1)).permute(0, 2, 3, 1).reshape(small.shape)
         return features + functional.interpolate(small, size=(height, width), mode="bilinear", align_corners=True)
 
 
@@ -223,11 +226,49 @@ class StackMffV4Network(nn.Module):
     def forward(self, luminances: Tensor) -> Tensor:
         """The scores; the frame with the largest is in focus."""
         # One frame at a time as long as they do not look at each other, for the sake of memory.
-        features = torch.cat([self.frame(luminance[None]) for luminance in luminances])
-        features = features + self.attention(features)
+        return self.compare(torch.cat([self.frame(luminance[None]) for luminance in luminances]))
+
+    def compare(self, features: Tensor, stacks: int = 1) -> Tensor:
+        """The scores (stacks x N, H, W) of what was seen in each frame, one stack after the other."""
+        features = features + self.attention(features, stacks)
         features = features + self.refine(features)
-        scores: Tensor = self.last_attention(features).amax(dim=1)
+        scores: Tensor = self.last_attention(features, stacks).amax(dim=1)
         return scores
+
+
+class StackMffV4Objective(Objective):
+    """Which frame is in focus at each pixel, as a question of as many classes as there are frames.
+
+    The authors call fusing a stack a classification of its pixels and have published no more of their training; the
+    loss is our reading of that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(StackMffV4Network())
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The mean surprise (cross entropy) of all pixels, weighed by how far the samples are to be trusted."""
+        scores = self._scores(samples.frames).float()
+        surprise = functional.cross_entropy(scores, samples.label, reduction="none").mean((1, 2))
+        return (samples.label_weight * surprise).sum() / samples.label_weight.sum().clamp_min(1e-6)
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The pixels of the likeliest frames."""
+        chosen = self._scores(frames).argmax(1)[:, None, None].expand(-1, 1, 3, -1, -1)
+        return frames.gather(1, chosen)[:, 0]
+
+    def _scores(self, frames: Tensor) -> Tensor:
+        """(B, N, H, W)."""
+        stacks, count = frames.shape[:2]
+        height, width = frames.shape[3:]
+        planes = functional.pad(
+            torch.stack(luminances(frames), dim=1).flatten(0, 1),
+            (0, -width % MULTIPLE, 0, -height % MULTIPLE),
+            mode="replicate",
+        )
+        scores = torch.unflatten(self.network.compare(self.network.frame(planes), stacks), 0, (stacks, count))
+        found: Tensor = scores[:, :, :height, :width]
+        return found
 
 
 def rename_tensors(tensors: Tensors) -> Tensors:

@@ -22,6 +22,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import (
+    Objective,
+    Samples,
+    edge_strength,
+    full_precision,
+    luminances,
+    similarity_map,
+)
 from allfocus.rivals.running import Picture, choose_device, fold_pairs, fuse_luminance, load_network
 
 CHANNELS, HEADS, WINDOW, WIDENING = 60, 6, 8, 2
@@ -30,6 +38,8 @@ NARROWING = (60, 30, 15, 1)
 SLOPE = 0.2
 WINDOWS_AT_ONCE = 512
 """Their attention is 50 MB; that of a whole picture would not fit."""
+LIKENESS_SHARE, TEXTURE_SHARE, INTENSITY_SHARE = 10.0, 20.0, 20.0
+"""The paper's weights of the three parts of its loss."""
 
 
 class WindowAttention(nn.Module):
@@ -182,6 +192,31 @@ class SwinFusionNetwork(nn.Module):
             features = functional.leaky_relu(layer(features), SLOPE)
         fused: Tensor = torch.tanh(last(features)) / 2 + 0.5
         return fused[:, :, :height, :width]
+
+
+class SwinFusionObjective(Objective):
+    """Likeness to both frames, the stronger texture of the two, and their mean intensity; no truth is needed."""
+
+    def __init__(self) -> None:
+        super().__init__(SwinFusionNetwork())
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The weighed sum of the three."""
+        first, second = luminances(samples.frames[:, :2])
+        with full_precision(self.network(first, second), first, second) as (fused, one, other):
+            edges = [edge_strength(plane) for plane in (one, other)]
+            detail = [strength.mean((1, 2, 3)) for strength in edges]
+            # The frame with more detail has more to say.
+            share = detail[0] / (detail[0] + detail[1]).clamp_min(1e-6)
+            alike = [similarity_map(fused, plane).mean((1, 2, 3)) for plane in (one, other)]
+            likeness = 1 - (share * alike[0] + (1 - share) * alike[1]).mean()
+            texture = functional.l1_loss(edge_strength(fused), torch.maximum(*edges))
+            intensity = functional.l1_loss(fused, (one + other) / 2)
+            return LIKENESS_SHARE * likeness + TEXTURE_SHARE * texture + INTENSITY_SHARE * intensity
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The fused pictures."""
+        return fuse_luminance(frames[:, 0], frames[:, 1], self.network).clamp(0, 1)
 
 
 def fuse_swinfusion(frames: Sequence[Picture], *, weights: str | None = None, device: str = "auto") -> Picture:

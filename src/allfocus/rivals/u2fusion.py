@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allfocus.rivals.learning import Objective, Samples, full_precision, laplacian, luminances, similarity_map
 from allfocus.rivals.running import (
     Picture,
     choose_device,
@@ -33,6 +34,14 @@ ENCODER_NAMES = tuple(
 )
 DECODER_NAMES = tuple(f"Generator_1/decoder/conv2_{n}" for n in range(1, len(DECODER) + 1))
 """What the convolutions are called in the authors' checkpoint."""
+TILE = 64
+"""Side of what is weighed as one in training; the paper trains on patches of it."""
+SCALES = 5
+"""Scales at which detail is measured."""
+DETAIL_UNIT = 4e-3
+"""Detail by which one frame is ahead when its weight is e times the other's: the median of our samples."""
+SQUARE_SHARE = 20.0
+"""The paper's weight of the squared difference beside the similarity."""
 
 
 class U2FusionNetwork(nn.Module):
@@ -57,6 +66,46 @@ class U2FusionNetwork(nn.Module):
             features = functional.leaky_relu(layer(_mirror(features)), SLOPE)
         fused: Tensor = torch.tanh(last(_mirror(features))) / 2 + 0.5
         return fused
+
+
+class U2FusionObjective(Objective):
+    """Similarity to both frames, by tiles, each frame weighed by how much detail it has there; no truth is needed.
+
+    The paper measures detail by the gradients of what VGG-16 sees at five depths, and keeps what was learned for other
+    kinds of fusion by elastic weights. Here detail is measured on the picture at five scales, as such a network is not
+    at hand, and there is one kind of fusion only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(U2FusionNetwork())
+
+    def forward(self, samples: Samples, generator: torch.Generator) -> Tensor:
+        """The loss."""
+        first, second = luminances(samples.frames[:, :2])
+        with full_precision(self.network(torch.cat([first, second], dim=1)), first, second) as (fused, *planes):
+            weights = torch.softmax(torch.stack([_detail(plane) for plane in planes]) / DETAIL_UNIT, dim=0)
+            unlike = [1 - similarity_map(fused, plane) + SQUARE_SHARE * (fused - plane) ** 2 for plane in planes]
+            return (weights * torch.stack([_tile_means(values) for values in unlike])).sum(0).mean()
+
+    def fuse(self, frames: Tensor) -> Tensor:
+        """The fused pictures."""
+        return fuse_luminance(
+            frames[:, 0], frames[:, 1], lambda first, second: self.network(torch.cat([first, second], dim=1))
+        ).clamp(0, 1)
+
+
+def _detail(plane: Tensor) -> Tensor:
+    """The mean squared Laplacian of each tile, over the scales."""
+    total = torch.zeros_like(_tile_means(plane))
+    for scale in range(SCALES):
+        reduced = functional.avg_pool2d(plane, 2**scale) if scale else plane
+        detail = functional.interpolate(laplacian(reduced) ** 2, size=plane.shape[2:])
+        total = total + _tile_means(detail) / SCALES
+    return total
+
+
+def _tile_means(plane: Tensor) -> Tensor:
+    return functional.avg_pool2d(plane, min(TILE, *plane.shape[2:]))
 
 
 def _mirror(features: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ LARGEST_RADIUS = WIDE_MARGIN - 2.0
 """Of the blur, in pixels."""
 SOFTEST = 8.0
 """Radius in pixels up to which a thing beyond all focus positions is blurred at best."""
-BEYOND_SHARE, GLASSY_SHARE = 0.15, 0.3
+BEYOND_SHARE, GLASSY_SHARE = 0.2, 0.3
 """Share of the layers that lie beyond all focus positions, and of the blobs that are transparent."""
 HAIRS = 5
 """Thin things in a layer of them."""

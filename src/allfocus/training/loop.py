@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from allfocus.errors import InputError, TrainingError
 from allfocus.files.run_folder import check_run_folder
-from allfocus.network.checkpoint import build_network, load_network
 from allfocus.training.photos import load_banks
 from allfocus.training.recipe import Recipe, learning_rate
 from allfocus.training.run_files import RunFiles
 from allfocus.training.run_log import RunLog
 from allfocus.training.samples import margin_around
 from allfocus.training.stepping import Stepper
+from allfocus.training.trainees import build_trainee
 from allfocus.training.validation import validate, write_preview
 
 
@@ -90,7 +90,7 @@ def train(
     )
     if skipped := bank.skipped + (held_out.skipped if held_out is not bank else []):
         tell(_message(0, iterations, f"skipped {'; '.join(skipped)}"))
-    stepper = Stepper(_build_network(recipe, start).to(place), recipe, bank, rank=rank, world=world)
+    stepper = Stepper(build_trainee(recipe, start).to(place), recipe, bank, rank=rank, world=world)
     first, spent = 0, 0.0
     if resume:
         tensors, first, spent = folder.read_checkpoint()
@@ -190,19 +190,6 @@ def _agree(verdict: bool, world: int, place: torch.device) -> bool:
     flag = torch.tensor(float(verdict), device=place)
     torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
     return bool(flag)
-
-
-def _build_network(recipe: Recipe, start: Path | None) -> nn.Module:
-    """Returns the recipe's network with the weights in `start`, or with some that follow from its seed."""
-    if start is not None:
-        network, _ = load_network(start)
-        if network.config != recipe.network_config:
-            raise InputError(f"{start}: holds a network of other sizes than the recipe; start from one that fits")
-        return network.train()
-    # The caller's random state is left alone.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        return build_network(recipe.network_config)
 
 
 def _check_loss(loss: float, run: Path, recipe: Recipe, done: int) -> None:

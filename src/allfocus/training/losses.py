@@ -12,6 +12,7 @@ from allfocus.network.stack_network import (
     local_light,
     unveil,
 )
+from allfocus.rivals.learning import Objective
 from allfocus.training.samples import Batch
 
 NEEDED = 0.03
@@ -48,8 +49,11 @@ def stack_loss(
         with_context: how many levels, from the coarsest on, are decided with context; None for all.
     """
     needed, telling = needed_sources(batch)
+    if batch.inside is not None:
+        needed, telling = needed * batch.inside, telling * batch.inside
     total = torch.zeros((), device=batch.frames.device)
-    for done, (frames, decision) in enumerate(network.levels(batch.frames, levels, with_context=with_context)):
+    stages = network.levels(batch.frames, levels, with_context=with_context, inside=batch.inside)
+    for done, (frames, decision) in enumerate(stages):
         level = levels - 1 - done
         loss = level_loss(frames, decision, batch, needed, telling, level=level, label_share=label_share)
         total = total + 0.5**level * loss
@@ -81,8 +85,12 @@ def level_loss(
     label = batch.label[:, ::factor, ::factor]
     weights = decision.logits.softmax(1)
     errors = (frames / gain - target[:, None]).abs().mean(2)
+    # Beyond the picture's end the network sees nothing, and nothing is asked of it.
+    shown = 1.0 if batch.inside is None else functional.max_pool2d(batch.inside, factor)
+    errors = errors * shown
     expected = (weights * errors).sum(1).mean()
     difference = (weights[:, :, None] * (unveil(frames, decision.veil) / gain)).sum(1) - target
+    difference = difference * shown
     composed = difference.abs().mean() + SQUARE_SHARE * difference.square().mean()
     weight = functional.avg_pool2d(telling, factor)[:, 0] if level else telling[:, 0]
     weight = weight * (1 + EDGE_SHARE * beside_edges(label))
@@ -137,9 +145,18 @@ def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def network_loss(
-    network: torch.nn.Module, batch: Batch, *, levels: int, label_share: float, with_context: int | None = None
+    network: torch.nn.Module,
+    batch: Batch,
+    *,
+    levels: int,
+    label_share: float,
+    with_context: int | None = None,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Returns the loss of either network on one batch."""
+    """Returns the loss of a network on one batch; those of the literature bring their own, and may draw from it."""
     if isinstance(network, StackNetwork):
         return stack_loss(network, batch, levels=levels, label_share=label_share, with_context=with_context)
+    if isinstance(network, Objective):
+        loss: Tensor = network(batch, generator)
+        return loss
     return picture_loss(network(batch.frames), batch.target)

@@ -36,6 +36,11 @@ MOST_PIXELS = 2**28
 """Of all sources of an iteration: 3 GB, and much more with what is remembered for the gradients."""
 MOST_LEVELS, MOST_SOURCES = 8, 64
 """Scales and sources of a sample."""
+Network = Literal[
+    "ips", "ips-paper", "cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "fusion2void", "stackmff-v4"
+]  # fmt: skip
+FOR_STACKS = ("ips", "ifcnn", "stackmff-v4")
+"""Networks that take more than two sources."""
 _LARGEST_NUMBER = 2**63 - 1
 """What a seed may be, and what JSON hands on unharmed."""
 
@@ -96,8 +101,8 @@ class LogRecipe:
 class Recipe:
     """Everything that defines a training run."""
 
-    network: Literal["ips", "ips-paper"] = "ips"
-    """Which network is trained."""
+    network: Network = "ips"
+    """Which network is trained; those of the literature have the sizes and the loss of their papers."""
     seed: int = 0
     """Everything random follows from it."""
     stack_network: StackNetworkConfig = field(default_factory=StackNetworkConfig)
@@ -114,9 +119,11 @@ class Recipe:
     """Logs and checkpoints."""
 
     @property
-    def network_config(self) -> StackNetworkConfig | PaperNetworkConfig:
-        """The sizes of the network that is trained."""
-        return self.stack_network if self.network == "ips" else self.paper_network
+    def network_config(self) -> StackNetworkConfig | PaperNetworkConfig | None:
+        """The sizes of the network that is trained; None for those of the literature, which have one size."""
+        if self.network == "ips":
+            return self.stack_network
+        return self.paper_network if self.network == "ips-paper" else None
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -167,16 +174,17 @@ def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Returns the recipes that ship, by name.
+    """Returns the recipes that ship, by name: ours, and those of networks of the literature.
 
     Example:
-        >>> sorted(shipped_recipes())
-        ['ips', 'ips-paper', 'ips-paper-short']
+        >>> [name for name in shipped_recipes() if name.startswith("i")]
+        ['ifcnn', 'ips', 'ips-paper', 'ips-paper-million', 'ips-paper-short']
     """
     package = Path(__file__).resolve().parents[1]
     # An installed package has them inside; in a checkout they lie at its top.
     folder = next((place for place in (package / "recipes", package.parents[1] / "recipes") if place.is_dir()), package)
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    found = [*folder.glob("*.toml"), *(path for path in folder.glob("rivals/*.toml") if path.stem != "base")]
+    return {path.stem: path for path in sorted(found, key=lambda path: path.stem)}
 
 
 def _find_recipe(path: Path) -> Path:
@@ -345,14 +353,15 @@ def _check(recipe: Recipe, where: str) -> None:
             1 <= log.validation_samples <= MOST_SAMPLES,
             f"from 1 to {MOST_SAMPLES}",
         ),
-        ("mamba_blocks", config.mamba_blocks, config.mamba_blocks or config.res_blocks, "1 or more without ResBlocks"),
+        ("mamba_blocks", 0, config is None or config.mamba_blocks or config.res_blocks, "1 or more without ResBlocks"),
         ("stack_network.heads", stack.heads, divides, "a divisor of token_channels"),
     )
     for key, value, kept, wanted in rules:
         if not kept:
             raise InputError(f"{where}: {key} = {value}; it must be {wanted}")
     try:
-        make_config(recipe.network, dataclasses.asdict(config))
+        if config is not None:
+            make_config(recipe.network, dataclasses.asdict(config))
     except ValueError as error:
         section = "stack_network" if recipe.network == "ips" else "paper_network"
         raise InputError(f"{where}: {section}: {error}") from error
@@ -374,10 +383,11 @@ def _check_shuffle(recipe: Recipe, where: str) -> None:
         raise InputError(f"{where}: shuffle.filters = {_short(list(shuffle.filters))}; valid are {', '.join(known)}")
     if "median" in shuffle.filters and (len(shuffle.filters) > 1 or shuffle.mask == "multi-scale"):
         raise InputError(f"{where}: the median filter can only be used alone, and not with mask = multi-scale")
-    paired = recipe.network == "ips-paper" or shuffle.mask != "multi-scale"
+    paired = recipe.network not in FOR_STACKS or shuffle.mask != "multi-scale"
     if paired and set(shuffle.sources) != {2}:
         raise InputError(
-            f"{where}: shuffle.sources = {_short(list(shuffle.sources))}; ips-paper and pair masks take [2] only"
+            f"{where}: shuffle.sources = {_short(list(shuffle.sources))}; pair masks, and all networks but "
+            f"{', '.join(FOR_STACKS)}, take [2] only"
         )
     if min(shuffle.sources, default=0) < 2 or max(shuffle.sources) > MOST_SOURCES:
         found = _short(list(shuffle.sources))
@@ -385,6 +395,6 @@ def _check_shuffle(recipe: Recipe, where: str) -> None:
     shares = [float(getattr(shuffle, kind)) for kind in KINDS]
     if not all(0 <= share < math.inf for share in shares) or not 0 < sum(shares) < math.inf:
         raise InputError(f"{where}: the shares shuffle.{', '.join(KINDS)} must be 0 or more, and not all 0")
-    for name in ("borders", "jpeg", "noise", "exposure"):
+    for name in ("borders", "jpeg", "noise", "exposure", "ended"):
         if not 0 <= getattr(shuffle, name) <= 1:
             raise InputError(f"{where}: shuffle.{name} = {getattr(shuffle, name)}; it must be in 0..1")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from allfocus.errors import InputError, OutputError, TrainingError
 from allfocus.network.checkpoint import read_tensors, save_network, save_tensors
+from allfocus.rivals.learning import OBJECTIVES, Objective, trained_tensors
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, recipe_from_dictionary
 from allfocus.training.stepping import Stepper
@@ -43,7 +44,7 @@ class RunFiles:
         Raises:
             InputError: there is none, or it belongs to a network of other sizes than the recipe's.
         """
-        tensors, header = read_tensors(self._state)
+        tensors, header = read_tensors(self._state, others=OBJECTIVES)
         stored, own = recipe_from_dictionary(header["recipe"]), self._recipe
         if (stored.network, stored.stack_network, stored.paper_network) != (
             own.network,
@@ -79,6 +80,10 @@ class RunFiles:
             "device": torch.cuda.get_device_name() if bank.device.type == "cuda" else "cpu",
         }
         with stepper.averaged() as averaged:
-            save_network(self.weights, averaged, provenance)
+            if isinstance(averaged, Objective):
+                header = {"kind": self._recipe.network, "config": {}, "provenance": provenance}
+                save_tensors(self.weights, trained_tensors(averaged), header)
+            else:
+                save_network(self.weights, averaged, provenance)
         # Last, because it is what a resumed run starts from.
         save_tensors(self._state, state, {"iteration": iteration, "seconds": seconds, "recipe": recipe})

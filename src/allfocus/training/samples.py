@@ -9,8 +9,9 @@ A batch of the stack network mixes five kinds of samples (shares in :class:`Shuf
 * ``stack``: rendered focus stacks of several layers, thin things among them (:mod:`.focus_stacks`).
 """
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.network.stack_network import GAMMA
+from allfocus.network.stack_network import GAMMA, SIZE_MULTIPLE
 from allfocus.training.blurring import (
     MARGIN,
     WIDE_MARGIN,
@@ -93,6 +94,8 @@ class ShuffleRecipe:
     """Share of samples with noise, drawn anew for each source."""
     exposure: float = 0.0
     """Share of samples whose sources differ in brightness, as a whole and from place to place."""
+    ended: float = 0.0
+    """Share of batches whose pictures end a few pixels before the crop does, as those do that have to be padded."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,14 @@ class Batch:
     gain: Tensor
     """By how much each source is brighter than the picture to reach (batch, n, 1, height, width): nothing that focus
     could tell by, so it is divided out before pixels are compared."""
+    inside: Tensor | None = None
+    """1 in the picture and 0 beyond its end, where pixels repeat, (1, 1, height, width); None if it has no such end."""
+
+    @classmethod
+    def join(cls, parts: Sequence["Batch"]) -> "Batch":
+        """Returns one batch of the samples of several, none of which ends early."""
+        names = [name for name in cls.__dataclass_fields__ if name != "inside"]
+        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
 
 def draw_batch(
@@ -135,8 +146,7 @@ def draw_batch(
         else:
             draw = _draw_moved if kind == "moved" else _draw_shuffled
             parts.append(_degrade(draw(bank, recipe, kind, count, sources, crop, generator), recipe, generator))
-    whole = Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in Batch.__dataclass_fields__))
-    return _dim(whole, generator)
+    return _end(_dim(Batch.join(parts), generator), recipe, generator)
 
 
 def _dim(batch: Batch, generator: torch.Generator) -> Batch:
@@ -145,13 +155,36 @@ def _dim(batch: Batch, generator: torch.Generator) -> Batch:
     dimmed = torch.rand(count, generator=generator, device=device) < 0.3
     factor = torch.where(dimmed, 0.4 + 0.6 * torch.rand(count, generator=generator, device=device), 1.0)
     light = torch.cat([torch.ones(count, 1, device=device), factor[:, None].expand(-1, 3) ** GAMMA], dim=1)
-    return Batch(
-        batch.frames * factor[:, None, None, None, None],
-        batch.target * factor[:, None, None, None],
-        batch.label,
-        batch.label_weight,
-        batch.veil * light[:, None, :, None, None],
-        batch.gain,
+    return dataclasses.replace(
+        batch,
+        frames=batch.frames * factor[:, None, None, None, None],
+        target=batch.target * factor[:, None, None, None],
+        veil=batch.veil * light[:, None, :, None, None],
+    )
+
+
+def _end(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) -> Batch:
+    """Lets the pictures of part of the batches end before the crop does, by up to SIZE_MULTIPLE - 1 pixels."""
+    if not recipe.ended:
+        return batch
+    height, width = batch.target.shape[-2:]
+    device = batch.target.device
+    drawn = torch.rand(3, generator=generator, device=device)
+    cut = torch.where(drawn[0] < recipe.ended, (drawn[1:] * SIZE_MULTIPLE).long(), 0)
+    rows, columns = torch.arange(height, device=device), torch.arange(width, device=device)
+    last_row, last_column = height - 1 - cut[0], width - 1 - cut[1]
+
+    def repeat(values: Tensor) -> Tensor:
+        return values.index_select(-2, rows.minimum(last_row)).index_select(-1, columns.minimum(last_column))
+
+    inside = ((rows <= last_row)[:, None] & (columns <= last_column)).to(batch.target.dtype)[None, None]
+    return dataclasses.replace(
+        batch,
+        frames=repeat(batch.frames),
+        target=repeat(batch.target),
+        label=repeat(batch.label),
+        gain=repeat(batch.gain),
+        inside=inside,
     )
 
 

@@ -1,11 +1,13 @@
 """One training step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
 
 The networks are small, so on a GPU launching kernels would take longer than running them; one graph per number of
-sources and levels replays drawing the samples, forward, backward and update with one launch.
+sources and levels replays drawing the samples, forward, backward and update with one launch. The Mamba blocks of
+`ips-paper`, which move far more memory than they compute around their scans, are compiled before that.
 """
 
 import contextlib
 import copy
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from allfocus.errors import InputError
+from allfocus.network.paper_network import PaperNetwork
 from allfocus.training.losses import network_loss
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
@@ -35,6 +38,8 @@ class Stepper:
         self.parameters = list(network.parameters())
         self.device = self.parameters[0].device
         self.graphed = self.device.type == "cuda" and world == 1 and "median" not in recipe.shuffle.filters
+        if self.graphed and isinstance(network, PaperNetwork):
+            network.compile_blocks()
         rate = torch.zeros((), device=self.device) if self.graphed else 0.0
         self.optimizer = torch.optim.Adam(
             self.parameters, lr=rate, capturable=self.graphed, foreach=not self.graphed, fused=self.graphed
@@ -46,7 +51,9 @@ class Stepper:
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
-        self.average = [parameter.detach().clone() for parameter in self.parameters]
+        # Running means of normalisations are no parameters, but belong to the network and to its average.
+        self.buffers = {name: value for name, value in network.named_buffers() if value.is_floating_point()}
+        self.average = [tensor.detach().clone() for tensor in self._averaged_tensors(network)]
         self._graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
 
     def step(self, iteration: int) -> Tensor:
@@ -55,14 +62,15 @@ class Stepper:
         # Samples follow from seed, process and iteration alone: that is what makes resuming exact.
         chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
         sources, levels = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
-        shape = sources, levels, chooser.randint(1, levels)
+        # The finest levels of large pictures are refined, so that is what most steps practise.
+        shape = sources, levels, min(chooser.randint(1, levels), chooser.randint(1, levels))
         seed = chooser.getrandbits(62)
         loss = self._replay(shape, seed) if self.graphed else self._draw_and_update(shape, seed)
         decay = self.recipe.optimizer.average
         if decay > 0:
             # The average follows quickly at first, so that it is not weighed down by the initial weights.
             share = 1 - min(decay, (1 + iteration) / (10 + iteration))
-            torch._foreach_lerp_(self.average, [parameter.detach() for parameter in self.parameters], share)
+            torch._foreach_lerp_(self.average, [*self._averaged_tensors(self.network)], share)
         return loss
 
     @contextlib.contextmanager
@@ -77,17 +85,24 @@ class Stepper:
             return
         twin = copy.deepcopy(self.network).eval()
         with torch.no_grad():
-            for parameter, average in zip(twin.parameters(), self.average, strict=True):
-                parameter.copy_(average)
+            for tensor, average in zip(self._averaged_tensors(twin), self.average, strict=True):
+                tensor.copy_(average)
         yield twin
+
+    @staticmethod
+    def _averaged_tensors(network: nn.Module) -> Iterator[Tensor]:
+        """Gives parameters, then running means, without gradients."""
+        yield from (parameter.detach() for parameter in network.parameters())
+        yield from (buffer for buffer in network.buffers() if buffer.is_floating_point())
 
     def state(self) -> dict[str, Tensor]:
         """Returns all tensors from which a run can go on."""
         tensors: dict[str, Tensor] = {}
-        for (name, parameter), average in zip(self.network.named_parameters(), self.average, strict=True):
-            tensors[f"weight/{name}"] = parameter
+        held = itertools.chain(self.network.named_parameters(), self.buffers.items())
+        for (name, tensor), average in zip(held, self.average, strict=True):
+            tensors[f"weight/{name}"] = tensor
             tensors[f"average/{name}"] = average
-            for key, value in self.optimizer.state[parameter].items():
+            for key, value in self.optimizer.state.get(tensor, {}).items():
                 tensors[f"{key}/{name}"] = value
         return tensors
 
@@ -112,7 +127,14 @@ class Stepper:
         mixed = self.device.type == "cuda" and self.recipe.optimizer.precision == "bfloat16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             share = self.recipe.optimizer.label_share
-            loss = network_loss(self.network, batch, levels=levels, label_share=share, with_context=with_context)
+            loss = network_loss(
+                self.network,
+                batch,
+                levels=levels,
+                label_share=share,
+                with_context=with_context,
+                generator=self.generator,
+            )
         torch.autograd.backward(loss)
         if self.world > 1:
             self._share_gradients()

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from allfocus.network.stack_network import StackNetwork, compose
+from allfocus.rivals.learning import Objective
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe
 from allfocus.training.samples import KINDS, Batch, ShuffleRecipe, draw_batch
@@ -30,8 +31,10 @@ def validate(network: nn.Module, bank: PhotoBank, recipe: Recipe) -> dict[str, f
 
 
 def fuse_batch(network: nn.Module, batch: Batch, *, levels: int = 1) -> Tensor:
-    """Returns the fused pictures (batch, 3, height, width) of either network, without gradients."""
+    """Returns the fused pictures (batch, 3, height, width) of a network, without gradients."""
     with torch.no_grad():
+        if isinstance(network, Objective):
+            return torch.cat([network.fuse(frames[None]) for frames in batch.frames])
         if not isinstance(network, StackNetwork):
             return torch.cat([network(frames[None]) for frames in batch.frames])
         return torch.cat([_fuse_stack(network, frames[None], levels) for frames in batch.frames])

@@ -26,13 +26,13 @@ def test_only_what_is_between_the_markers_is_replaced(script, tmp_path):
     assert page.read_text() == expected
 
 
-def test_rivals_take_part_when_their_weights_are_at_hand(script, tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="needs the extra rivals")
-    monkeypatch.setenv("ALLFOCUS_RIVALS", str(tmp_path))
-    assert script.rivals_at_hand() == []
-    for name in ("ifcnn_max.pth", "u2fusion.index"):
-        (tmp_path / name).touch()
-    assert script.rivals_at_hand() == ["ifcnn", "u2fusion"]
+def test_each_generated_part_of_a_page_has_markers_of_its_own(script, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n<!-- a:begin -->\nold\n<!-- a:end -->\n\n{script.BEGIN}\nkept\n{script.END}\n")
+    script.replace_part(page, "<!-- a:begin -->\nnew\n<!-- a:end -->")
+    assert page.read_text() == (
+        f"# Page\n\n<!-- a:begin -->\nnew\n<!-- a:end -->\n\n{script.BEGIN}\nkept\n{script.END}\n"
+    )
 
 
 def test_a_page_without_markers_gets_them(script, tmp_path):

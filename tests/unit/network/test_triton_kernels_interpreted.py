@@ -1,0 +1,43 @@
+"""The Triton kernels give the values and gradients of the plain loop in float64, interpreted on a CPU."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+CHECK = """
+import torch
+from allfocus.network import triton_scan
+from allfocus.network.selective_scan import selective_scan
+
+triton_scan.SHORTEST_PIECE = 16  # so that a short sequence is cut into pieces, the last one shorter
+for length, channels, kind in ((1, 3, torch.float32), (37, 5, torch.float32), (18, 34, torch.bfloat16)):
+    tolerance = 1e-5 if kind == torch.float32 else 1e-2
+    generator = torch.Generator().manual_seed(length)
+    draw = lambda *shape: torch.randn(*shape, generator=generator).to(kind)
+    step = (torch.rand(1, length, channels, generator=generator) ** 3 + 1e-4).to(kind)
+    decay = -torch.rand(channels, 4, generator=generator) * 4 - 0.01
+    x, enter, leave, skip = draw(1, length, channels), draw(1, length, 4), draw(1, length, 4), draw(channels).float()
+    inputs = (x, step, decay, enter, leave, skip)
+    weight = draw(1, length, channels)
+    fast = [tensor.clone().requires_grad_() for tensor in inputs]
+    exact = [tensor.double().requires_grad_() for tensor in inputs]
+    found, expected = selective_scan(*fast, form="triton"), selective_scan(*exact, form="reference")
+    found_gradients = torch.autograd.grad(found, fast, weight)
+    expected_gradients = torch.autograd.grad(expected, exact, weight.double())
+    for name, one, other in zip("y x Δ A B C D".split(), (found, *found_gradients), (expected, *expected_gradients)):
+        error = float((one.detach().double() - other.detach()).norm() / other.detach().norm())
+        assert error < tolerance, f"length {length}, {kind}: {name} is off by {error:.1e}"
+    with torch.no_grad():
+        assert torch.equal(selective_scan(*inputs, form="triton"), found), "no gradients wanted changes the values"
+"""
+
+
+def test_the_kernels_equal_the_float64_loop_in_values_and_gradients():
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONUTF8": "1"}
+    ended = subprocess.run([sys.executable, "-c", CHECK], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
