@@ -93,9 +93,7 @@ def visit(browser: Any, not_for_ever: Any) -> Iterator[Callable[..., Page]]:
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    ("locale", "language"), [("de-AT", "de"), ("fr-CA", "fr"), ("en-GB", "en"), ("es-ES", "en"), ("pt-BR", "en")]
-)
+@pytest.mark.parametrize(("locale", "language"), [("de-AT", "de"), ("fr-CA", "fr"), ("es-ES", "en")])
 def test_the_page_speaks_the_language_of_the_browser(visit, studio, locale, language):
     page = visit(studio.address, locale)
     expect(page.locator("#welcome-title")).to_have_text(TABLES[language]["welcome.title"])
@@ -236,8 +234,7 @@ def folder_of_stacks(folder: Path, paths: list[Path]) -> Path:
     return folder / "card"
 
 
-@pytest.mark.parametrize("language", ["de", "fr"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("language", "width"), [("de", 390), ("de", 1440), ("fr", 1440)])
 def test_long_words_break_no_view(visit, studio, fused, frame_paths, language, width):
     page = visit(studio.address, language, width=width)
 
