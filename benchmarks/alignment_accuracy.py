@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from allfocus.alignment.brightness import apply_gains
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.alignment.transforms import corners, move_points
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import Scene, render_scene
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from allfocus.depth import measurement
 from allfocus.depth.filling import fill_depth
 from allfocus.fusion.depth import smooth_depth
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.rendering import Scene, render_scene
 
 SCENES = ("slope", "insect", "circuit", "desk")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 STEPS = {
-    "decode": ["allfocus.images.reading:StackReader.read"],
+    "decode": ["allfocus.images.stack_reader:StackReader.read"],
     "align": ["allfocus.alignment.stack_alignment:estimate_stack"],
     "warp": ["allfocus.alignment.transforms:warp_picture"],
     "spool": ["allfocus.images.spool:FrameSpool.append"],

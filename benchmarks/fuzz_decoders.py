@@ -31,8 +31,9 @@ import numpy as np
 
 from allfocus.errors import AllfocusError
 from allfocus.images.encoders import png_chunk
+from allfocus.images.frame_file import read_headers
 from allfocus.images.png_decoder import SIGNATURE
-from allfocus.images.reading import decode_picture, read_headers
+from allfocus.images.reading import decode_picture
 from allfocus.images.writing import write_image
 
 MAX_PIXELS = 1_000_000

@@ -25,8 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from allfocus.errors import AllfocusError
+from allfocus.images.frame_file import list_frames
 from allfocus.images.photo_facts import read_photo_facts
-from allfocus.images.reading import list_frames, read_image
+from allfocus.images.reading import read_image
 
 MOST_BYTES = 100_000
 MOST_MEMORY = 200_000_000

@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.frame_source import open_spool
-from allfocus.fusion.lost_detail import measure_lost_detail
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.rendering import render_scene
 
 Pixels = NDArray[np.float32]

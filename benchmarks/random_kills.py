@@ -36,6 +36,7 @@ import httpx
 import numpy as np
 
 import allfocus
+from allfocus.web.door import DOOR
 from allfocus.web.work_folder import LOCK, MARKER
 
 CHANGING = ("manifest.jsonl", "summary.csv", "contact_sheet.html", "report.html")
@@ -247,7 +248,7 @@ def check_studio(studio: Studio, frames: list[Path], right: list[bytes]) -> list
                 wrong.append("a job that was started again gives another picture")
         studio.ask("DELETE", f"/jobs/{name}")
     left = {str(path.relative_to(studio.work)) for path in studio.work.rglob("*")}
-    if left != {"jobs", "temporary", LOCK, MARKER}:
+    if left != {"jobs", "temporary", LOCK, MARKER, DOOR}:
         wrong.append(f"after all jobs were deleted there is {sorted(left)}")
     return wrong + [line for line in studio.log if "Traceback" in line]
 

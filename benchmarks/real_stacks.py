@@ -24,8 +24,9 @@ from allfocus.alignment.placement import common_window
 from allfocus.batch.stacks import Stack, find_stacks
 from allfocus.errors import AllfocusError
 from allfocus.fusion.frame_checks import grey_levels
-from allfocus.fusion.methods import require_method
-from allfocus.images.reading import StackReader, open_stack
+from allfocus.fusion.method_choice import require_method
+from allfocus.images.stack_opening import open_stack
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.result import StackFusion

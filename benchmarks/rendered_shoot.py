@@ -16,27 +16,29 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
 import allfocus
-from allfocus.images.exif import EXIF_DIRECTORY, Directory, Entry, Layout, build_block, lay_out
+from allfocus.images.exif import build_block
 from allfocus.images.maker_notes import SONY_PLAIN
+from allfocus.images.tiff_directories import Directory, lay_out
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, Layout, TiffEntry
 
 LITTLE = Layout("<")
 Picture = NDArray[np.float32]
 
 
-def short(tag: int, *values: int) -> Entry:
+def short(tag: int, *values: int) -> TiffEntry:
     """An entry of whole numbers below 65536."""
     return tag, 3, len(values), struct.pack(f"<{len(values)}H", *values)
 
 
-def long(tag: int, *values: int) -> Entry:
+def long(tag: int, *values: int) -> TiffEntry:
     return tag, 4, len(values), struct.pack(f"<{len(values)}I", *values)
 
 
-def text(tag: int, words: str) -> Entry:
+def text(tag: int, words: str) -> TiffEntry:
     return tag, 2, len(words) + 1, words.encode("ascii") + b"\x00"
 
 
-def fraction(tag: int, above: int, below: int) -> Entry:
+def fraction(tag: int, above: int, below: int) -> TiffEntry:
     return tag, 5, 1, struct.pack("<II", above, below)
 
 

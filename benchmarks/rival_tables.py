@@ -27,7 +27,7 @@ from allfocus.evaluation.benchmark import MARKER, EvaluationResult
 from allfocus.evaluation.printed_results import PAPER_NAMES, PRINTED
 from allfocus.evaluation.summary import DatasetSummary, format_value
 from allfocus.evaluation.tables import format_printed, markdown_tables
-from allfocus.fusion.methods import short_name
+from allfocus.fusion.method_choice import short_name
 from allfocus.metrics.scoring import Protocol
 from allfocus.rivals.catalogue import RIVALS
 from allfocus.rivals.weight_files import FOLDER_VARIABLE

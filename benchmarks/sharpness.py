@@ -11,21 +11,8 @@ is `allfocus.fusion.planning.SHARPNESS`.
 import dataclasses
 
 import numpy as np
+from planned_scenes import planned_scenes
 
-from allfocus.fusion.areas import fuse_area
-from allfocus.fusion.frame_source import MemorySource
-from allfocus.fusion.planning import plan_fusion
-from allfocus.scenes.rendering import render_scene
-
-SCENES = (
-    ("foliage", (750, 1000), 8, 5),
-    ("insect", (600, 800), 8, 5),
-    ("desk", (480, 640), 6, 5),
-    ("circuit", (480, 640), 6, 5),
-    ("slope", (480, 640), 10, 5),
-    ("legs", (600, 800), 16, 3),
-    ("foliage", (1200, 1600), 8, 6),
-)
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
 
 
@@ -33,19 +20,15 @@ def main() -> None:
     """Prints a line for each scene and one for the mean."""
     print("scene".ljust(20) + "".join(f"{factor:>16g}" for factor in FACTORS) + "   (dB, % copied)")
     everything = []
-    for name, size, frames, seed in SCENES:
-        scene = render_scene(name, frames=frames, size=size, seed=seed)
-        source = MemorySource([np.asarray(frame, np.float32) for frame in scene.frames])
-        plan = plan_fusion(source, device="cpu")
-        row = []
+    for planned in planned_scenes():
+        scene, row = planned.scene, []
         for factor in FACTORS:
-            own = dataclasses.replace(plan, sharpness=factor, unveil=False)
-            found = fuse_area(own, source, (slice(0, size[0]), slice(0, size[1])), device="cpu")
+            found = planned.fuse(dataclasses.replace(planned.plan, sharpness=factor, unveil=False))
             error = np.square(np.clip(found.image, 0, 1).astype(np.float64) - scene.truth).mean()
             named = np.take_along_axis(np.stack(scene.frames), found.decision[None, ..., None].astype(int), axis=0)[0]
             row.append((-10 * np.log10(error), 100 * (found.image == named).all(axis=2).mean()))
         everything.append(row)
-        print(f"{name} {size[1]}x{size[0]}".ljust(20) + "".join(f"{db:10.3f}{copied:6.0f}" for db, copied in row))
+        print(planned.name.ljust(20) + "".join(f"{db:10.3f}{copied:6.0f}" for db, copied in row))
     print(
         "mean".ljust(20) + "".join(f"{db:10.3f}{copied:6.0f}" for db, copied in np.mean(everything, axis=0)), flush=True
     )

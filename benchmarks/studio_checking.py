@@ -20,7 +20,7 @@ import tifffile
 from playwright.sync_api import Page, expect
 from studio_browser import chromium, fuse, running_studio
 
-from allfocus.fusion.lost_detail import measure_lost_detail
+from allfocus.fusion.detail_meter import measure_lost_detail
 
 LEGS = 40
 

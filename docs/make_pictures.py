@@ -27,10 +27,11 @@ from allfocus.alignment.transforms import move_points
 from allfocus.cli.demo_command import before_and_after
 from allfocus.fusion.decisions import EXCLUSION
 from allfocus.fusion.depth import colour_depth, smooth_depth
-from allfocus.fusion.inference import SIZE_MULTIPLE, Above, LevelOutput, run_level
-from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.inference import Above, LevelOutput, run_level
 from allfocus.fusion.planning import value_range
+from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.images.spool import reduce_frame
+from allfocus.network.contract import SIZE_MULTIPLE
 from allfocus.pages.pictures import difference_map, heat_picture
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import Scene, render_scene

@@ -25,16 +25,20 @@ if TYPE_CHECKING:
     from allfocus.batch.running import fuse_stacks
     from allfocus.depth.measurement import MeasuredDepth, measure_depth
     from allfocus.evaluation.benchmark import EvaluationResult, evaluate
-    from allfocus.exporting import export_onnx
-    from allfocus.fusion.lost_detail import LostDetail, measure_lost_detail
+    from allfocus.fusion.detail_meter import measure_lost_detail
+    from allfocus.fusion.lost_detail import LostDetail
     from allfocus.fusion.maps import FusedMaps
-    from allfocus.fusion.methods import FusionResult, Method, fuse, list_methods
+    from allfocus.fusion.method import Method
+    from allfocus.fusion.methods import list_methods
+    from allfocus.fusion.stack_fusion import FusionResult, fuse
     from allfocus.images.dimensions import Dimensions
     from allfocus.images.image import Image, ImageStack
-    from allfocus.images.reading import read_image, read_stack
+    from allfocus.images.reading import read_image
     from allfocus.images.stack_file import StackFile, open_stack_file
+    from allfocus.images.stack_opening import read_stack
     from allfocus.images.writing import write_image
     from allfocus.metrics.scoring import score
+    from allfocus.network.onnx_export import export_onnx
     from allfocus.relief.writing import ReliefOptions, write_relief
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
@@ -97,30 +101,30 @@ _MODULES = {
     "FuseOptions": "allfocus.stack.options",
     "FuseOutputs": "allfocus.stack.options",
     "FusedMaps": "allfocus.fusion.maps",
-    "FusionResult": "allfocus.fusion.methods",
+    "FusionResult": "allfocus.fusion.stack_fusion",
     "Image": "allfocus.images.image",
     "ImageStack": "allfocus.images.image",
     "LostDetail": "allfocus.fusion.lost_detail",
     "MeasuredDepth": "allfocus.depth.measurement",
-    "Method": "allfocus.fusion.methods",
+    "Method": "allfocus.fusion.method",
     "ReliefOptions": "allfocus.relief.writing",
     "StackAlignment": "allfocus.alignment.stack_alignment",
     "StackFile": "allfocus.images.stack_file",
     "align": "allfocus.alignment.stack_alignment",
     "align_files": "allfocus.stack.aligned_files",
     "evaluate": "allfocus.evaluation.benchmark",
-    "export_onnx": "allfocus.exporting",
-    "fuse": "allfocus.fusion.methods",
+    "export_onnx": "allfocus.network.onnx_export",
+    "fuse": "allfocus.fusion.stack_fusion",
     "fuse_files": "allfocus.stack.pipeline",
     "fuse_planes": "allfocus.batch.planes.fusion",
     "fuse_stacks": "allfocus.batch.running",
     "list_methods": "allfocus.fusion.methods",
     "measure_depth": "allfocus.depth.measurement",
-    "measure_lost_detail": "allfocus.fusion.lost_detail",
+    "measure_lost_detail": "allfocus.fusion.detail_meter",
     "open_stack_file": "allfocus.images.stack_file",
     "read_image": "allfocus.images.reading",
     "read_recipe": "allfocus.training.recipe",
-    "read_stack": "allfocus.images.reading",
+    "read_stack": "allfocus.images.stack_opening",
     "render_scene": "allfocus.scenes.rendering",
     "score": "allfocus.metrics.scoring",
     "train": "allfocus.training.loop",

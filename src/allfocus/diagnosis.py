@@ -5,14 +5,20 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
+from allfocus.datasets.catalogue import dataset_catalogue
+from allfocus.errors import AllfocusError
 from allfocus.fusion.accelerators import ACCELERATORS, cache_file, installed_providers
 from allfocus.fusion.devices import DEVICES
 from allfocus.fusion.inference import accelerators_here, judge_device, processor_count
+from allfocus.fusion.methods import method_catalogue
 from allfocus.images.memory import available_memory
 from allfocus.machine import cache_folder, usable_cores
+from allfocus.metrics.catalogue import metric_catalogue
+from allfocus.plugins import DATASETS_GROUP, METHODS_GROUP, METRICS_GROUP, Catalogue
 from allfocus.version import __version__
 
 DEVELOPERS_OWN = "dev"
@@ -38,6 +44,7 @@ def diagnose(*, fresh: bool = False) -> dict[str, Any]:
         "extras": _extras(),
         "providers": installed_providers(),
         "devices": _devices(fresh=fresh),
+        "plugins": _plugins(),
         "places": {"cache": str(cache_folder()), "accelerators": str(cache_file())},
     }
 
@@ -70,6 +77,28 @@ def _devices(*, fresh: bool) -> dict[str, dict[str, Any]]:
         lacks = f"not installed; for {DEVICES[name]}: {one.install}"
         why = lacks if one.provider is None else f"installed, but there is no sign of {DEVICES[name]}"
         found[name] = {"installed": one.provider is not None, "works": False, "used": False, "why": why}
+    return found
+
+
+def _plugins() -> list[dict[str, Any]]:
+    """What other packages offer: its group, name and package, and why it is not used where it is not."""
+    found: list[dict[str, Any]] = []
+    tables: dict[str, Callable[[], Catalogue[Any]]] = {
+        METHODS_GROUP: method_catalogue,
+        METRICS_GROUP: metric_catalogue,
+        DATASETS_GROUP: dataset_catalogue,
+    }
+    for group, table in tables.items():
+        try:
+            catalogue = table()
+        except AllfocusError as error:  # one that cannot be loaded: none of the group is used
+            found.append({"group": group, "used": False, "why": str(error), "code": error.code})
+            continue
+        for name, package in catalogue.packages.items():
+            found.append({"group": group, "name": name, "package": package, "used": True})
+        for reason in catalogue.passed_over:
+            told = {name: reason.parameters[name] for name in ("group", "name", "package")}
+            found.append({**told, "used": False, "why": str(reason), "code": reason.code})
     return found
 
 

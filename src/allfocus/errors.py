@@ -47,6 +47,7 @@ CODES = {
     "unwritable-format": "The format of the output cannot hold the result",
     "bad-project": "A file is no project file, or was changed since it was saved",
     "in-use": "Another run or server is using the folder",
+    "name-taken": "A plug-in has the name of something that is there already; it is passed over",
     "after-failed": "A command that was to run after a stack failed; the picture is written",
     "memory": "There is not enough memory",
     "training": "Training cannot go on",

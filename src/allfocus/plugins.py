@@ -5,49 +5,104 @@ A package offers one with a line in its ``pyproject.toml``::
     [project.entry-points."allfocus.methods"]
     my-method = "my_package.fusion:MY_METHOD"
 
-The value is a ``Method``, ``Metric`` or ``Dataset``; a method may also be a plain function.
+The value is a ``Method``, ``Metric`` or ``Dataset``; a method may also be a plain function. A name means one thing:
+what carries one of ours, or that of another package, is passed over and told.
 """
 
-from collections.abc import Callable
-from importlib.metadata import entry_points
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, Protocol, TypeVar
 
-from allfocus.errors import MissingDependencyError
+from allfocus.errors import InputError, MissingDependencyError
 
 METHODS_GROUP, METRICS_GROUP, DATASETS_GROUP = "allfocus.methods", "allfocus.metrics", "allfocus.datasets"
 
-Thing = TypeVar("Thing")
+
+class Named(Protocol):
+    """What a table holds."""
+
+    @property
+    def name(self) -> str:
+        """Under which it is asked for."""
+        ...
 
 
-def load_plugins(group: str, accept: Callable[[str, object], Thing | None]) -> list[Thing]:
-    """What installed packages offer in a group, by the order of their names.
+Thing = TypeVar("Thing", bound=Named)
+
+
+@dataclass(frozen=True)
+class Catalogue(Generic[Thing]):
+    """A table of ours together with what installed packages add to it."""
+
+    entries: dict[str, Thing]
+    """By their names: ours, then those of packages by the order of their entries."""
+    packages: dict[str, str]
+    """Name -> the package that it comes from, for those that are not ours."""
+    passed_over: tuple[InputError, ...]
+    """Why each plug-in that is not in the table is not; none of them was raised."""
+
+
+def add_plugins(
+    own: Mapping[str, Thing],
+    group: str,
+    accept: Callable[[str, object], Thing | None],
+    *,
+    words: Callable[[Thing], Iterable[str]] = lambda thing: (thing.name,),
+) -> Catalogue[Thing]:
+    """The table of what is ours with what installed packages offer in a group.
 
     Args:
+        own: Ours by their names; none of them is ever replaced.
         group: One of the groups above.
         accept: Makes the thing of an entry's name and value; None when the value is no such thing.
+        words: Every word under which a thing is found.
 
     Raises:
         MissingDependencyError: an entry cannot be loaded, or is of the wrong kind; the message names its package.
 
     Example:
-        >>> load_plugins("allfocus.nothing", lambda name, value: value)
-        []
+        >>> add_plugins({}, "allfocus.nothing", lambda name, value: None).entries
+        {}
     """
-    found = []
+    entries, packages, passed_over = dict(own), dict[str, str](), list[InputError]()
+    taken = {word: "allfocus" for thing in own.values() for word in words(thing)}
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         package = entry.dist.name if entry.dist else "an unknown package"
-        try:
-            value = entry.load()
-        except Exception as error:  # somebody else's code may raise anything at all
-            raise MissingDependencyError(
-                f"{entry.name} of the package {package} cannot be loaded ({type(error).__name__}: {error})",
-                hint="repair or uninstall that package",
-            ) from error
-        thing = accept(entry.name, value)
-        if thing is None:
-            raise MissingDependencyError(
-                f"{entry.name} of the package {package} is a {type(value).__name__}, which {group} does not take",
-                hint="repair or uninstall that package",
-            )
-        found.append(thing)
-    return found
+        thing = _load(entry, group, package, accept)
+        owner = next((taken[word] for word in words(thing) if word in taken), None)
+        if owner is not None:
+            passed_over.append(_name_taken(thing.name, group, package, owner))
+            continue
+        taken |= dict.fromkeys(words(thing), package)
+        entries[thing.name], packages[thing.name] = thing, package
+    return Catalogue(entries, packages, tuple(passed_over))
+
+
+def _load(entry: EntryPoint, group: str, package: str, accept: Callable[[str, object], Thing | None]) -> Thing:
+    try:
+        value = entry.load()
+    except Exception as error:  # somebody else's code may raise anything at all
+        raise MissingDependencyError(
+            f"{entry.name} of the package {package} cannot be loaded ({type(error).__name__}: {error})",
+            hint="repair or uninstall that package",
+        ) from error
+    thing = accept(entry.name, value)
+    if thing is None:
+        raise MissingDependencyError(
+            f"{entry.name} of the package {package} is a {type(value).__name__}, which {group} does not take",
+            hint="repair or uninstall that package",
+        )
+    return thing
+
+
+def _name_taken(name: str, group: str, package: str, owner: str) -> InputError:
+    return InputError(
+        f"{name} of the package {package} is passed over: {owner} has something of that name in {group}",
+        hint="rename it in that package, or uninstall it",
+        code="name-taken",
+        name=name,
+        package=package,
+        group=group,
+        owner=owner,
+    )

@@ -15,7 +15,7 @@ from allfocus.batch.running import fuse_stacks
 from allfocus.batch.stacks import find_stacks
 from allfocus.cli.main import run
 from allfocus.errors import AllfocusError, InputError
-from allfocus.images.reading import natural_order
+from allfocus.images.listing import natural_order
 from allfocus.images.writing import write_image
 from allfocus.stack.options import FuseOptions
 

@@ -645,11 +645,8 @@ def quick_export(monkeypatch):
     """Exporting takes a minute; here it only writes."""
     from allfocus.network import onnx_export
 
-    def export(source: Path, output: Path) -> onnx_export.ExportReport:
-        output.write_bytes(b"exported")
-        return onnx_export.ExportReport(output, 0.0, 20, 1)
-
-    monkeypatch.setattr(onnx_export, "export_onnx", export)
+    made = onnx_export.ProvenModel(b"exported", 0.0, 20, 1)
+    monkeypatch.setattr(onnx_export, "prove_model", lambda source: made)
 
 
 def test_an_export_replaces_nothing_unless_it_is_told(quick_export, sound, tmp_path):
@@ -700,12 +697,11 @@ def test_what_appears_while_a_network_is_exported_is_kept(sound, tmp_path, monke
     weights, output = tmp_path / "w.safetensors", tmp_path / "m.onnx"
     weights.write_bytes(sound)
 
-    def export(source: Path, made: Path) -> onnx_export.ExportReport:
+    def prove(source: Path) -> onnx_export.ProvenModel:
         output.write_bytes(b"of somebody else")
-        made.write_bytes(b"exported")
-        return onnx_export.ExportReport(made, 0.0, 20, 1)
+        return onnx_export.ProvenModel(b"exported", 0.0, 20, 1)
 
-    monkeypatch.setattr(onnx_export, "export_onnx", export)
+    monkeypatch.setattr(onnx_export, "prove_model", prove)
     with pytest.raises(OutputError, match="appeared in the meantime"):
         allfocus.export_onnx(weights, output)
     assert output.read_bytes() == b"of somebody else"

@@ -126,7 +126,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_tiff_that_is_not_understood_is_refused(tmp_path, kind):
-    from allfocus.images.reading import list_frames
+    from allfocus.images.frame_file import list_frames
 
     samples, options = REFUSED[kind]
     tifffile.imwrite(tmp_path / "a.tif", samples, **options)
@@ -155,7 +155,7 @@ PROMISES = {
 
 @pytest.mark.parametrize("kind", PROMISES)
 def test_a_description_that_promises_millions_of_planes_takes_no_memory(tmp_path, kind):
-    from allfocus.images.reading import list_frames
+    from allfocus.images.frame_file import list_frames
 
     pixels = PROMISES[kind].format(size='SizeX="16" SizeY="16" Type="uint8" DimensionOrder="XYZCT"')
     ome = f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image ID="Image:0">{pixels}</Image></OME>'

@@ -16,8 +16,9 @@ import tifffile
 from PIL import Image as PillowImage
 
 from allfocus.errors import AllfocusError, InputError
+from allfocus.images.frame_file import list_frames
 from allfocus.images.photo_facts import read_photo_facts
-from allfocus.images.reading import list_frames, read_image
+from allfocus.images.reading import read_image
 
 ROOT = Path(__file__).resolve().parents[2]
 

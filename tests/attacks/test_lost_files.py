@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import allfocus
-from allfocus.batch.manifest import FAILED, FUSED, PLANNED, Manifest, StackRecord
+from allfocus.batch.manifest import FAILED, FUSED, PLANNED, BatchManifest, StackRecord
 from allfocus.batch.running import BatchResult, fuse_stacks
 from allfocus.batch.stack_task import StackTask, fuse_stack
 from allfocus.cli.main import run
@@ -123,7 +123,7 @@ def test_a_result_edited_by_hand_is_replaced_by_no_later_run(tmp_path, name, bet
     edited = edit(out / name)
     make_stack(shots / "a", seed=5)
     if between == "a killed run":
-        with Manifest(out).opened() as manifest:
+        with BatchManifest(out).opened() as manifest:
             known = manifest.records["a"]
             manifest.append([StackRecord("a", PLANNED, "a.png", maps=known.maps, files=known.files)])
     if between == "a lost result":
@@ -139,7 +139,7 @@ def test_a_result_edited_while_the_stack_waits_is_not_replaced(tmp_path):
     shots, out = tmp_path / "shots", tmp_path / "out"
     make_stack(shots / "a")
     fuse_stacks(shots, out, options=QUICK)
-    with Manifest(out).opened() as manifest:
+    with BatchManifest(out).opened() as manifest:
         known = manifest.records["a"].files
     frames = tuple(str(shots / f"a/{n}.png") for n in range(3))
     task = StackTask("a", frames, str(shots), str(out), "a.png", QUICK, "key", replaceable=known)
@@ -155,7 +155,7 @@ def test_a_run_killed_between_writing_and_recording_knows_its_files_again(tmp_pa
     make_stack(shots / "a")
     out.mkdir()
     frames = tuple(str(shots / f"a/{n}.png") for n in range(3))
-    with Manifest(out).opened() as manifest:
+    with BatchManifest(out).opened() as manifest:
         manifest.append([StackRecord("a", PLANNED, "a.png")])
     assert (
         fuse_stack(StackTask("a", frames, str(shots), str(out), "a.png", QUICK, "key", replaceable=())).status == FUSED

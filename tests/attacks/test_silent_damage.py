@@ -17,7 +17,8 @@ from allfocus.fusion.network_checks import read_network, require_finite
 from allfocus.images import memory
 from allfocus.images.image import Image
 from allfocus.images.jpeg_check import require_sound_jpeg
-from allfocus.images.reading import read_image, read_stack
+from allfocus.images.reading import read_image
+from allfocus.images.stack_opening import read_stack
 from allfocus.images.writing import write_image
 
 

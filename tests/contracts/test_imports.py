@@ -120,5 +120,5 @@ def test_torch_is_imported_at_the_top_of_networks_rivals_and_training_only():
 
 
 def test_listing_and_finding_rivals_does_not_load_torch():
-    code = "from allfocus.fusion.methods import find_method; assert find_method('ifcnn').licence"
+    code = "from allfocus.fusion.method_choice import find_method; assert find_method('ifcnn').licence"
     assert "torch" not in modules_after(code)

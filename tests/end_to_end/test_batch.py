@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from allfocus.batch.cluster import Cluster
-from allfocus.batch.manifest import Manifest, read_manifest
+from allfocus.batch.manifest import BatchManifest, read_manifest
 from allfocus.batch.running import BatchProgress, BatchResult, fuse_stacks
 from allfocus.errors import OutputError
 from allfocus.images.reading import read_image
@@ -543,7 +543,7 @@ def test_each_page_of_a_file_is_a_frame_and_maps_lie_beside_the_result(tmp_path,
 def test_a_second_batch_into_the_same_folder_is_refused(tmp_path):
     shots, out = make_stacks(tmp_path / "shots", 1), tmp_path / "out"
     out.mkdir()
-    with Manifest(out).opened(), pytest.raises(OutputError, match="another batch"):
+    with BatchManifest(out).opened(), pytest.raises(OutputError, match="another batch"):
         fuse_stacks(shots, out, options=QUICK, workers=1)
 
 

@@ -125,7 +125,7 @@ def as_stack(fused, path, held):
     """A stack of three planes in the format of a fused file, with what that says about itself."""
     from allfocus.images.calibrated_files import FusedPlanes, encode_imagej, encode_ome_tiff, write_ome_zarr
     from allfocus.images.ome_xml import FusedFrom
-    from allfocus.images.reading import StackReader
+    from allfocus.images.stack_reader import StackReader
 
     found = allfocus.open_stack_file(fused)
     layers = []
@@ -371,3 +371,18 @@ def test_a_batch_of_files_takes_the_same_options(cells, tmp_path):
     read = ome_types.from_tiff(found)
     assert [channel.name for channel in read.images[0].pixels.channels] == NAMES[:2]
     assert read.images[0].name == "field 2"
+
+
+def test_no_output_lies_in_another_that_is_replaced_as_a_whole(cells, tmp_path):
+    options = {"position": "1", "time": "1", "channels": "GFP", "method": "depth-map", "align": False}
+    allfocus.fuse_files(cells, tmp_path / "a.ome.zarr", **options)
+    before = sorted(path.name for path in (tmp_path / "a.ome.zarr").rglob("*"))
+    with pytest.raises(allfocus.InputError, match=r"map\.png: lies in another of the outputs"):
+        allfocus.fuse_files(
+            cells,
+            tmp_path / "a.ome.zarr",
+            confidence_map=tmp_path / "a.ome.zarr" / "map.png",
+            overwrite=True,
+            **options,
+        )
+    assert sorted(path.name for path in (tmp_path / "a.ome.zarr").rglob("*")) == before

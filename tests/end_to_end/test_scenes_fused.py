@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.rendering import render_scene
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("playwright.sync_api", reason="no browser driver: pip instal
 
 from playwright.sync_api import Page, expect
 
-from allfocus.fusion.lost_detail import measure_lost_detail
+from allfocus.fusion.detail_meter import measure_lost_detail
 
 _spec = importlib.util.spec_from_file_location(
     "studio_in_a_browser", Path(__file__).with_name("test_studio_browser.py")

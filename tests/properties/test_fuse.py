@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allfocus.fusion import areas, frame_source, learned, planning, windows
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import render_scene
 

@@ -9,16 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from allfocus.images.conversion import turn_upright
-from allfocus.images.exif import (
-    EXIF_DIRECTORY,
-    add_history,
-    block_of_tiff,
-    mark_as_upright,
-    parse_block,
-    read_orientation,
-)
+from allfocus.images.exif import add_history, block_of_tiff, mark_as_upright, parse_block, read_orientation
+from allfocus.images.frame_file import list_frames
 from allfocus.images.image import Image
-from allfocus.images.reading import list_frames, read_image
+from allfocus.images.reading import read_image
+from allfocus.images.tiff_layout import EXIF_DIRECTORY
 from allfocus.images.writing import to_integers, write_image
 
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(lambda size: st.sampled_from([size, (*size, 3)]))

@@ -1,6 +1,7 @@
 """Metrics and data sets that other packages offer; those of methods are tested with the methods."""
 
 import dataclasses
+import json
 import shutil
 
 import numpy as np
@@ -30,7 +31,7 @@ class Entry:
 @pytest.fixture
 def install(monkeypatch):
     """Pretends that a package offers things in a group."""
-    tables = (metrics.all_metrics, datasets.all_datasets)
+    tables = (metrics.metric_catalogue, datasets.dataset_catalogue)
 
     def offer(group, **entries):
         found = [Entry(name, value) for name, value in entries.items()]
@@ -62,9 +63,39 @@ def test_a_metric_of_a_package_is_listed_found_and_scored(install, capsys):
     assert "MEAN" in capsys.readouterr().out.splitlines()
 
 
-def test_a_metric_of_a_package_does_not_replace_ours(install):
-    install(plugins.METRICS_GROUP, mine=dataclasses.replace(MEAN, name="PSNR"))
+@pytest.mark.parametrize("own", [{"name": "PSNR"}, {"name": "psnr"}, {"key": "q_mi"}, {"name": "Q-MI"}])
+def test_a_metric_of_a_package_does_not_replace_ours_under_any_of_its_words_and_that_is_told(install, capsys, own):
+    install(plugins.METRICS_GROUP, mine=dataclasses.replace(MEAN, **own))
     assert metrics.find_metric("psnr") is metrics.METRICS["PSNR"]
+    assert metrics.find_metric("qmi") is metrics.METRICS["Q_MI"]
+    assert run(["metrics"]) == 0
+    assert "of the package a-package is passed over" in capsys.readouterr().err
+    assert run(["metrics", "--json"]) == 0
+    assert [error["code"] for error in json.loads(capsys.readouterr().out)["passed_over"]] == ["name-taken"]
+
+
+def test_a_data_set_of_a_package_does_not_replace_ours_and_that_is_told(install, capsys):
+    install(plugins.DATASETS_GROUP, mine=dataclasses.replace(FOLDER, title="Another"))
+    assert datasets.all_datasets()["folder"] is FOLDER
+    assert run(["datasets"]) == 0
+    assert "folder of the package a-package is passed over" in capsys.readouterr().err
+    assert run(["datasets", "--json"]) == 0
+    assert [error["code"] for error in json.loads(capsys.readouterr().out)["passed_over"]] == ["name-taken"]
+
+
+def test_the_doctor_tells_which_plugins_there_are_and_which_are_not_used(install, capsys):
+    install(plugins.METRICS_GROUP, mean=MEAN, mine=dataclasses.replace(MEAN, name="PSNR"))
+    assert run(["doctor"]) == 0
+    told = capsys.readouterr().out.partition("\nPlug-ins\n")[2].splitlines()
+    assert told[0].split() == ["MEAN", "of", "the", "package", "a-package,", "in", "allfocus.metrics"]
+    assert "PSNR of the package a-package is passed over" in told[1]
+    assert told[1].endswith("(name-taken)")
+
+
+def test_the_doctor_names_a_plugin_that_cannot_be_loaded(install, capsys):
+    install(plugins.METRICS_GROUP, odd=3)
+    assert run(["doctor"]) == 0
+    assert "odd of the package a-package is a int" in capsys.readouterr().out
 
 
 def test_a_data_set_of_a_package_is_listed_and_found(install, capsys, tmp_path, stack_folder):

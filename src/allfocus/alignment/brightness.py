@@ -35,11 +35,11 @@ class GainEstimate:
     """Standard error of the logarithm of each factor; infinite where nothing could be compared."""
 
 
-def to_light(values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def light_and_slope(values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Linear light of values on the sRGB curve, and the slope of the curve there; both of the shape given.
 
     Example:
-        >>> light, slope = to_light(np.array([0.0, 0.5, 1.0], np.float32))
+        >>> light, slope = light_and_slope(np.array([0.0, 0.5, 1.0], np.float32))
         >>> light.round(3).tolist()
         [0.0, 0.21400000154972076, 1.0]
     """

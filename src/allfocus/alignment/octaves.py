@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.alignment.brightness import to_light
+from allfocus.alignment.brightness import light_and_slope
 from allfocus.alignment.transforms import Matrix
 
 Plane = NDArray[np.float32]
@@ -85,7 +85,7 @@ def prepare_frame(frame: NDArray[np.float32], *, working_pixels: int = WORKING_P
     small = np.asarray(small, np.float32)
     shrink = min(1.0, THUMBNAIL_SIDE / (scale * max(height, width)))
     noise, step = _noise(_grey(small)), _file_step(frame)
-    light, slope = to_light(small)
+    light, slope = light_and_slope(small)
     thumbnail = np.asarray(cv2.resize(light, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA), np.float32)
     grey, steep = _grey(light), _grey(slope)
     low, high = (float(value) for value in np.percentile(grey[::4, ::4], [0.5, 99.5]))

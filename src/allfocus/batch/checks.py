@@ -4,17 +4,17 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from allfocus.batch.manifest import Manifest
+from allfocus.batch.manifest import BatchManifest
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
-from allfocus.images.reading import SUFFIXES
+from allfocus.images.listing import SUFFIXES
 from allfocus.stack.options import FuseOptions, FuseOutputs
 
 
 def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
     """Raises InputError where the method, the device or an option cannot be used."""
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.methods import require_method
+    from allfocus.fusion.method_choice import require_method
 
     outputs = FuseOutputs.beside(Path("result.png"), "result", kinds)
     require_method(options.method, **options.demands(outputs))
@@ -32,7 +32,7 @@ def prepare_output(target: Path, *, overwrite: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{target}: cannot be made ({error.strerror}); choose another folder") from error
-    if (target / Manifest(target).path).exists() or overwrite:
+    if (target / BatchManifest(target).path).exists() or overwrite:
         return
     for name in (SUMMARY_NAME, SHEET_NAME):
         if os.path.lexists(target / name):

@@ -124,7 +124,7 @@ def parse_record(line: bytes) -> StackRecord | None:
     return record
 
 
-class Manifest:
+class BatchManifest:
     """The records of an output folder. Only one run at a time may write it; a second is refused."""
 
     def __init__(self, folder: Path) -> None:
@@ -136,7 +136,7 @@ class Manifest:
         self._file: io.FileIO | None = None
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator["Manifest"]:
+    def opened(self) -> Iterator["BatchManifest"]:
         """Reads what is there and takes the right to write.
 
         Raises:

@@ -76,7 +76,7 @@ def remove_receipt(folder: Path, name: str) -> None:
             path.unlink()
 
 
-def files_of(folder: Path, name: str, record: StackRecord | None) -> OwnFiles:
+def files_of_stack(folder: Path, name: str, record: StackRecord | None) -> OwnFiles:
     """The files of a stack that are known to be ours, each as we left it."""
     found = _recorded(folder, name, record)
     for file, states in _read_receipt(receipt_path(folder, name)).items():

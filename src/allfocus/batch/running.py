@@ -13,7 +13,7 @@ from allfocus.batch.manifest import (
     FILE_NAME,
     FUSED,
     PLANNED,
-    Manifest,
+    BatchManifest,
     StackRecord,
     frame_states,
     settings_key,
@@ -22,7 +22,7 @@ from allfocus.batch.manifest import (
 from allfocus.batch.own_files import (
     OwnFiles,
     as_states,
-    files_of,
+    files_of_stack,
     from_states,
     refuse_foreign,
     remove_receipt,
@@ -35,8 +35,8 @@ from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME, write_contact_sheet
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
-from allfocus.images.ome_zarr_files import is_zarr
-from allfocus.images.reading import natural_order
+from allfocus.images.listing import natural_order
+from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.writing import default_ending
 from allfocus.stack.options import FuseOptions
 
@@ -167,7 +167,7 @@ def fuse_stacks(
         (['beetle.png'], 0, 1)
     """
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.methods import absolute_name
+    from allfocus.fusion.method_choice import absolute_name
 
     chosen = options or FuseOptions()
     # Workers have folders of their own.
@@ -221,7 +221,7 @@ def fuse_stacks(
     InputFiles([*inputs, *(frame for stack in stacks for frame in stack.frames)]).refuse(pages)
     prepare_output(target, overwrite=overwrite)
     check_ending(target, ending, chosen)
-    with Manifest(target).opened() as records:
+    with BatchManifest(target).opened() as records:
         run = _BatchRun(
             root,
             target,
@@ -265,7 +265,7 @@ class _BatchRun:
         options: FuseOptions,
         kinds: tuple[str, ...],
         ending: str | None,
-        records: Manifest,
+        records: BatchManifest,
         *,
         name: str,
         inputs: Sequence[Path],
@@ -303,7 +303,7 @@ class _BatchRun:
             task = tasks[stack.name]
             states = frame_states(stack.frames, self._root)
             known = self._records.records.get(stack.name)
-            own = files_of(self._target, stack.name, known)
+            own = files_of_stack(self._target, stack.name, known)
             valid = (
                 still_valid(known, stack.frames, states, self._key) if known and known.output == task.output else None
             )
@@ -430,7 +430,7 @@ class _BatchRun:
                 outcome = StackRecord(name, FAILED, task.output, settings_key=self._key, error=outcome.reason)
             planned = self._records.records.get(name)
             outcome = replace(outcome, maps=planned.maps if planned else task.map_names)
-            own = {**files_of(self._target, name, planned), **from_states(outcome.files)}
+            own = {**files_of_stack(self._target, name, planned), **from_states(outcome.files)}
             outcome = replace(outcome, files=as_states(own))
             if not outcome.inputs:
                 states = frame_states([Path(frame) for frame in task.frames], self._root)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allfocus.batch.manifest import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
-from allfocus.batch.own_files import files_of, from_states, lost_thumbnail_path, thumbnail_path, write_receipt
+from allfocus.batch.own_files import files_of_stack, from_states, lost_thumbnail_path, thumbnail_path, write_receipt
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import FileState, OwnResults, file_state, replacing_only
@@ -96,7 +96,8 @@ def software_key(method: str) -> str:
         (True, True)
     """
     # Imported here because it brings in the numerical libraries, which a worker should not wait for at its start.
-    from allfocus.fusion.methods import find_method, weights_files
+    from allfocus.fusion.method import weights_files
+    from allfocus.fusion.method_choice import find_method
 
     found = b""
     for path in weights_files(find_method(method)):
@@ -185,7 +186,7 @@ def _own_results(task: StackTask, written: dict[Path, FileState], check: Callabl
     def known(path: Path) -> set[FileState]:
         name = path.relative_to(folder).as_posix()
         # The receipt too, because this may be the second try.
-        sources = (from_states(task.replaceable or ()), files_of(folder, task.name, None))
+        sources = (from_states(task.replaceable or ()), files_of_stack(folder, task.name, None))
         return {state for files in sources for state in files.get(name, ())}
 
     def announce(states: dict[Path, FileState]) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from allfocus.errors import InputError
-from allfocus.fusion.inference import KEYS, SIZE_MULTIPLE, Kind, weights_folder
+from allfocus.fusion.inference import KEYS, Kind, weights_folder
+from allfocus.network.contract import SIZE_MULTIPLE
 
 LARGEST_COST = 60_000
 """Operations per pixel and source that the shipped network may cost, over all levels: pixels are those of level 0."""

@@ -47,7 +47,7 @@ def quality_over_cost(rows: Sequence[ModeSummary], titles: Mapping[str, str]) ->
         ]
         if here:
             panels.append(_scatter(title, here))
-    return arrange(panels, "Quality over cost", columns=1, width=PANEL_WIDTH + LEGEND_WIDTH)
+    return arrange_panels(panels, "Quality over cost", columns=1, width=PANEL_WIDTH + LEGEND_WIDTH)
 
 
 class _Dot(NamedTuple):
@@ -100,7 +100,7 @@ def growth_panel(title: str, across: str, up: str, points: Sequence[Point], *, p
     )
 
 
-def arrange(panels: Sequence[str], title: str, *, columns: int = 2, width: int = PANEL_WIDTH) -> str:
+def arrange_panels(panels: Sequence[str], title: str, *, columns: int = 2, width: int = PANEL_WIDTH) -> str:
     """Return one SVG file with the panels, each of that width, side by side."""
     columns = max(1, min(columns, len(panels)))
     rows = max(1, -(-len(panels) // columns))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from allfocus.benchmarking.plots import arrange, growth_panel
+from allfocus.benchmarking.plots import arrange_panels, growth_panel
 from allfocus.benchmarking.processes import measure_commands
 from allfocus.benchmarking.tools import own_command
 from allfocus.evaluation.provenance import describe_origin
@@ -97,7 +97,7 @@ class ScalingResult:
                 growth_panel(title, "frames", "CPU seconds", seconds, proportional=True),
                 growth_panel(title, "frames", "peak MB", memory, proportional=False),
             ]
-        return arrange(panels, "Cost of fusing as stacks grow")
+        return arrange_panels(panels, "Cost of fusing as stacks grow")
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:

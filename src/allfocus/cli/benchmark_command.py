@@ -67,7 +67,7 @@ def benchmark(
     from allfocus.benchmarking.inputs import choose_recipes
     from allfocus.benchmarking.measuring import run_benchmark
     from allfocus.benchmarking.tools import describe_versions, find_peer_modes, load_peers, own_modes
-    from allfocus.fusion.methods import require_method
+    from allfocus.fusion.method_choice import require_method
 
     chosen = methods or ("ips",)
     for method in chosen:

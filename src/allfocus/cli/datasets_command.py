@@ -2,14 +2,17 @@
 
 import click
 
-from allfocus.cli.printing import json_option, print_entries, print_json
+from allfocus.cli.printing import json_option, print_entries, print_json, print_passed_over
 
 
 @click.command(short_help="List the benchmark sets.")
 @json_option
 def datasets(as_json: bool) -> None:
     """List the benchmark sets with what is in them, whom to cite, the licence, and where to get them."""
-    from allfocus.datasets.catalogue import all_datasets
+    from allfocus.datasets.catalogue import dataset_catalogue
+
+    catalogue = dataset_catalogue()
+    found = catalogue.entries.values()
 
     if as_json:
         names = (
@@ -24,9 +27,8 @@ def datasets(as_json: bool) -> None:
             "licence",
             "where",
         )
-        print_json(
-            {"datasets": [{name: getattr(dataset, name) for name in names} for dataset in all_datasets().values()]}
-        )
+        shown = [{name: getattr(dataset, name) for name in names} for dataset in found]
+        print_json({"datasets": shown, "passed_over": [error.to_plain() for error in catalogue.passed_over]})
         return
     print_entries(
         {
@@ -36,6 +38,7 @@ def datasets(as_json: bool) -> None:
                 "licence": dataset.licence,
                 "from": dataset.where,
             }
-            for dataset in all_datasets().values()
+            for dataset in found
         }
     )
+    print_passed_over(catalogue.passed_over)

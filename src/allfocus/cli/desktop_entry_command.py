@@ -35,7 +35,9 @@ def desktop_entry(remove: bool, overwrite: bool) -> None:
 
     if sys.platform != "linux":
         raise InputError("desktop entries are of Linux; make a shortcut to: allfocus open FILES...")
-    base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if not base.is_absolute():  # such a setting is to be ignored, says the specification
+        base = Path.home() / ".local/share"
     files = describe_files(base)
     if remove:
         for path in files:

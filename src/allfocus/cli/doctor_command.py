@@ -51,6 +51,14 @@ def doctor(fresh: bool, as_json: bool) -> None:
         missing = [package for package, version in state["packages"].items() if version is None]
         told = _list(state["packages"]) if state["present"] else f"{', '.join(missing)} missing: {state['install']}"
         echo(f"  {name:<10} {told}")
+    if found["plugins"]:
+        echo("")
+        echo("Plug-ins")
+    for plugin in found["plugins"]:
+        if plugin["used"]:
+            echo(f"  {plugin['name']:<10} of the package {plugin['package']}, in {plugin['group']}")
+        else:
+            echo(f"  {plugin['why']} ({plugin['code']})")
 
 
 def _list(packages: dict[str, Any]) -> str:

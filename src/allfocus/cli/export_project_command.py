@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -48,7 +48,7 @@ def export_project(
             raise InputError("a project file ends with .allfocus", where=target, code="bad-option")
         if os.path.lexists(target) and not overwrite:
             raise OutputError("exists already", where=target, hint="{overwrite=on} to replace it", code="output-exists")
-        source.save(found["id"], target, embed=not linked)
+        source.save(found["id"], target, embed=not linked, overwrite=overwrite)
     finally:
         source.close()
     if as_json:
@@ -75,19 +75,38 @@ def _find(stacks: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
     return matches[0]
 
 
-def _put(content: Any, target: Path) -> None:
-    """Copy to a hidden file beside the target, and give it its name when it is whole."""
-    import shutil
+def put_project(content: BinaryIO, target: Path, *, length: int | None, overwrite: bool) -> None:
+    """Copy a project to a file without a name beside the target, which gets its name when it is whole.
 
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    Args:
+        content: Where it is read from.
+        target: The file to write.
+        length: How many bytes there must be; None when nobody said.
+        overwrite: Replace a file of that name, also one that appears meanwhile.
+
+    Raises:
+        OutputError: it cannot be written, or not all of it came.
+    """
+    import mmap
+    import shutil
+    import tempfile
+
+    from allfocus.files.placing import StagedFiles
+
     try:
-        with part.open("xb") as file:
+        with tempfile.TemporaryFile(dir=target.parent, prefix=".allfocus-") as file:
             shutil.copyfileobj(content, file, 2**20)
-        os.replace(part, target)
+            file.flush()
+            if file.tell() == 0 or length not in (None, file.tell()):
+                raise OutputError("the studio ended before all of it was there; try again", where=target)
+            with (
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+                memoryview(mapped) as whole,
+                StagedFiles(overwrite=overwrite) as files,
+            ):
+                files.add(target, whole)
     except OSError as error:
-        raise OutputError(f"could not be written ({error.strerror})", where=target) from error
-    finally:
-        part.unlink(missing_ok=True)
+        raise OutputError(f"could not be written ({error.strerror or error})", where=target) from error
 
 
 class _Running:
@@ -100,10 +119,12 @@ class _Running:
         found: list[dict[str, Any]] = self._door.ask("GET", "/api/library")["jobs"]
         return found
 
-    def save(self, job_id: str, target: Path, *, embed: bool) -> None:
+    def save(self, job_id: str, target: Path, *, embed: bool, overwrite: bool) -> None:
         frames = "embedded" if embed else "linked"
         with self._door.open("GET", f"/api/jobs/{job_id}/project?frames={frames}") as answer:
-            _put(answer, target)
+            # Reading by pieces, http.client says nothing of an answer that ends early.
+            length = answer.headers.get("content-length")
+            put_project(answer, target, length=None if length is None else int(length), overwrite=overwrite)
 
     def close(self) -> None:
         return None
@@ -124,7 +145,7 @@ class _Resting:
         found: list[dict[str, Any]] = show_library(self._studio)["jobs"]
         return found
 
-    def save(self, job_id: str, target: Path, *, embed: bool) -> None:
+    def save(self, job_id: str, target: Path, *, embed: bool, overwrite: bool) -> None:
         from allfocus.web.projects import save_project
         from allfocus.web.refusals import Refusal
 
@@ -134,7 +155,7 @@ class _Resting:
             raise InputError(refusal.text) from refusal
         try:
             with path.open("rb") as content:
-                _put(content, target)
+                put_project(content, target, length=path.stat().st_size, overwrite=overwrite)
         finally:
             path.unlink(missing_ok=True)
 

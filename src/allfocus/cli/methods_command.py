@@ -4,16 +4,17 @@ import dataclasses
 
 import click
 
-from allfocus.cli.printing import echo, json_option, print_entries, print_json
+from allfocus.cli.printing import echo, json_option, print_entries, print_json, print_passed_over
 
 
 @click.command(short_help="List the methods of fusion.")
 @json_option
 def methods(as_json: bool) -> None:
     """List the methods of fusion with their papers, limits and costs, and what those need that cannot run here."""
-    import allfocus
+    from allfocus.fusion.methods import method_catalogue
 
-    found = allfocus.list_methods()
+    catalogue = method_catalogue()
+    found = list(catalogue.entries.values())
     if as_json:
         shown = ("name", "title", "summary", "paper", "licence", "limits", "cost", "extra", "needs", "missing")
         print_json(
@@ -21,7 +22,8 @@ def methods(as_json: bool) -> None:
                 "methods": [
                     {**{name: getattr(method, name) for name in shown}, **dataclasses.asdict(method.abilities)}
                     for method in found
-                ]
+                ],
+                "passed_over": [error.to_plain() for error in catalogue.passed_over],
             }
         )
         return
@@ -42,3 +44,4 @@ def methods(as_json: bool) -> None:
         echo("")
         echo("These cannot run here:")
         print_entries(waiting)
+    print_passed_over(catalogue.passed_over)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from allfocus.errors import AllfocusError
 from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
@@ -140,6 +141,12 @@ def print_notice(message: str) -> None:
     """Print one line on stderr, unless the user asked for quiet."""
     if verbosity() >= 0:
         echo(message, err=True)
+
+
+def print_passed_over(plugins: Iterable[AllfocusError]) -> None:
+    """Print on stderr which plug-ins are not in the table that was printed, and why, with the code of the error."""
+    for error in plugins:
+        print_notice(f"warning: {error} ({error.code})")
 
 
 def print_result(message: object) -> None:

@@ -78,7 +78,7 @@ def require_web() -> None:
 
 
 def _read_settings(options: dict[str, Any]) -> "ServerSettings":
-    from allfocus.images.reading import MAX_PIXELS
+    from allfocus.images.limits import MAX_PIXELS
     from allfocus.web.settings import ServerSettings, default_work_folder, is_loopback, make_token
 
     token = options["token"]

@@ -17,7 +17,7 @@ from allfocus.datasets.real_mff import REAL_MFF
 from allfocus.datasets.road_mf import ROAD_MF
 from allfocus.datasets.samples import Dataset, Sample, check_samples
 from allfocus.errors import InputError
-from allfocus.plugins import DATASETS_GROUP, load_plugins
+from allfocus.plugins import DATASETS_GROUP, Catalogue, add_plugins
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset for dataset in (LYTRO, LYTRO_TRIPLE, MFFW, MFIFB, REAL_MFF, MFI_WHU, ROAD_MF, FOLDER)
@@ -26,10 +26,14 @@ DATASETS: dict[str, Dataset] = {
 
 
 @cache
+def dataset_catalogue() -> Catalogue[Dataset]:
+    """Our benchmark sets with those that installed packages offer, and which of these are passed over."""
+    return add_plugins(DATASETS, DATASETS_GROUP, lambda name, value: value if isinstance(value, Dataset) else None)
+
+
 def all_datasets() -> dict[str, Dataset]:
     """Every benchmark set by its name: ours, then those that installed packages offer (``allfocus.datasets``)."""
-    own = load_plugins(DATASETS_GROUP, lambda name, value: value if isinstance(value, Dataset) else None)
-    return {**DATASETS, **{dataset.name: dataset for dataset in own if dataset.name not in DATASETS}}
+    return dataset_catalogue().entries
 
 
 def find_dataset(name: str, root: str | PathLike[str], *, whole: bool = False) -> list[Sample]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Map = NDArray[np.float32]
-Stack = NDArray[np.float32]
 
 BANDS = (0.6, 1.2)
 """Standard deviations in pixels of the narrower Gaussian of each band."""

@@ -26,7 +26,7 @@ from allfocus.fusion.windows import Area, within
 from allfocus.images.spool import FrameSpool, reduce_frame
 
 Map = NDArray[np.float32]
-Tile = tuple[int, int, int, int]
+DepthTile = tuple[int, int, int, int]
 """First row, behind the last row, first column, behind the last column."""
 
 TILE = 512
@@ -172,7 +172,7 @@ class FusedStack:
         """Positions among the frames that are measured on as positions among all."""
         return position * np.float32(self._stride) + np.float32(self._start)
 
-    def gather(self, tile: Tile) -> "Gathered":
+    def gather(self, tile: DepthTile) -> "Gathered":
         """Returns the curves of a tile and of what it depends on."""
         area = _grown(tile, self.size)
         decision, picture = self._read_fused(area)
@@ -222,7 +222,7 @@ class CurveShape:
     """Every so many frames are measured on: more than 1 where neighbours differ too little."""
 
 
-def learn_shape(stack: FusedStack, gather: Callable[[Tile], Gathered] | None = None) -> CurveShape:
+def learn_shape(stack: FusedStack, gather: Callable[[DepthTile], Gathered] | None = None) -> CurveShape:
     """Returns what the curves of a sample of tiles have in common.
 
     Args:
@@ -239,7 +239,7 @@ def learn_shape(stack: FusedStack, gather: Callable[[Tile], Gathered] | None = N
     return replace(_learn(coarse, coarse.gather), stride=stride)
 
 
-def _learn(stack: FusedStack, gather: Callable[[Tile], Gathered]) -> CurveShape:
+def _learn(stack: FusedStack, gather: Callable[[DepthTile], Gathered]) -> CurveShape:
     tiles = list(cut_tiles(stack.size))
     sample = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
     bright, calm = [], []
@@ -265,7 +265,9 @@ def _learn(stack: FusedStack, gather: Callable[[Tile], Gathered]) -> CurveShape:
     return CurveShape(noise, exponents, choose_growth(np.concatenate(growths, axis=1)), span)
 
 
-def measure_tile(stack: FusedStack, tile: Tile, shape: CurveShape, gathered: Gathered | None = None) -> tuple[Map, Map]:
+def measure_tile(
+    stack: FusedStack, tile: DepthTile, shape: CurveShape, gathered: Gathered | None = None
+) -> tuple[Map, Map]:
     """Returns position and standard error of a tile in steps, NaN where nothing can be told.
 
     Args:
@@ -300,19 +302,19 @@ def reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int
     return np.sort(squares.transpose(0, 2, 1, 3).reshape(*squares.shape[::2], -1), axis=2)[..., scale**2 // 2]
 
 
-def cut_tiles(size: tuple[int, int]) -> Iterator[Tile]:
+def cut_tiles(size: tuple[int, int]) -> Iterator[DepthTile]:
     """Gives the tiles that cover a picture."""
     for top in range(0, size[0], TILE):
         for left in range(0, size[1], TILE):
             yield top, min(top + TILE, size[0]), left, min(left + TILE, size[1])
 
 
-def _area(tile: Tile) -> Area:
+def _area(tile: DepthTile) -> Area:
     top, bottom, left, right = tile
     return slice(top, bottom), slice(left, right)
 
 
-def _grown(tile: Tile, size: tuple[int, int]) -> Area:
+def _grown(tile: DepthTile, size: tuple[int, int]) -> Area:
     top, bottom, left, right = tile
     return (
         slice(max(0, top - EDGE), min(size[0], bottom + EDGE)),

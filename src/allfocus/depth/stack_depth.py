@@ -12,7 +12,7 @@ from allfocus.depth.filling import fill_depth
 from allfocus.depth.measurement import MeasuredDepth, measure_depth
 from allfocus.depth.units import DepthScale, Length, read_length, scale_of_exif
 from allfocus.fusion.depth import colour_depth
-from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.writing import encode_image
@@ -46,6 +46,7 @@ def measure_stack(
     result: FusionResult,
     *,
     exif: Sequence[bytes | None],
+    numbers: Sequence[int],
     z_step: str | None = None,
     pixel_size: str | None = None,
     progress: CountProgress | None = None,
@@ -56,7 +57,8 @@ def measure_stack(
         spool: The frames, aligned.
         result: What fusing them gave, in 0..1.
         exif: Of each frame; the distances of focus in it count where no step is given.
-        z_step: How far neighbouring frames are apart, such as 2.5um.
+        numbers: Of each frame, in the stack as it was taken: where frames were left out, a step is wider.
+        z_step: How far neighbouring frames of that are apart, such as 2.5um.
         pixel_size: How far neighbouring pixels are apart.
         progress: Called as the work goes on.
     """
@@ -75,7 +77,7 @@ def measure_stack(
     filled = fill_depth(measured, result.depth, result.confidence, picture)
     pixel = read_length(pixel_size, name="pixel_size") if pixel_size else None
     if z_step is not None:
-        scale = DepthScale.of_step(read_length(z_step), len(spool))
+        scale = DepthScale.of_step(read_length(z_step), numbers)
     else:
         scale = scale_of_exif(exif) or DepthScale.in_steps(len(spool))
     return StackDepth(measured, filled, scale, pixel)

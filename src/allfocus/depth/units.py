@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.images.exif import EXIF_DIRECTORY, find_layout, parse_block
+from allfocus.images.exif import parse_block
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, find_layout
 
 Map = NDArray[np.float32]
 
@@ -85,14 +86,19 @@ class DepthScale:
         return cls(tuple(float(index) for index in range(frames)), "step")
 
     @classmethod
-    def of_step(cls, step: Length, frames: int) -> "DepthScale":
-        """Frames that are equally far apart.
+    def of_step(cls, step: Length, numbers: Sequence[int]) -> "DepthScale":
+        """Frames of a stack that was taken in equal steps.
+
+        Args:
+            step: From one frame to the next.
+            numbers: Of the frames in that stack; some may have been left out.
 
         Example:
-            >>> DepthScale.of_step(Length(2.5, "um"), 3).places
-            (0.0, 2.5, 5.0)
+            >>> DepthScale.of_step(Length(2.5, "um"), [0, 1, 3]).places
+            (0.0, 2.5, 7.5)
         """
-        return cls(tuple(index * step.value for index in range(frames)), step.unit, f"a step of {step}")
+        places = tuple((number - numbers[0]) * step.value for number in numbers)
+        return cls(places, step.unit, f"a step of {step}")
 
     @property
     def step(self) -> float:

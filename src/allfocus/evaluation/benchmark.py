@@ -19,7 +19,7 @@ from allfocus.evaluation.provenance import describe_origin
 from allfocus.evaluation.summary import DatasetSummary, summarise
 from allfocus.evaluation.tables import csv_table, json_rows, json_summary, markdown_tables
 from allfocus.evaluation.workers import run_cells
-from allfocus.fusion.methods import absolute_name, find_method, short_name
+from allfocus.fusion.method_choice import absolute_name, find_method, short_name
 from allfocus.images.writing import replace_file
 from allfocus.machine import usable_cores
 from allfocus.metrics.catalogue import PAPER_METRICS, Metric, find_metric

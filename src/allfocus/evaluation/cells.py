@@ -18,8 +18,8 @@ from allfocus.errors import AllfocusError, InputError
 from allfocus.evaluation.compression import JpegCompression, compress_and_read
 from allfocus.evaluation.fingerprints import code_fingerprint, combined_fingerprint, file_fingerprint
 from allfocus.evaluation.other_pictures import find_other_picture
-from allfocus.fusion.lost_detail import measure_lost_detail
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.detail_meter import measure_lost_detail
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.writing import replace_file, to_integers, write_image
@@ -97,7 +97,7 @@ def run_cell(task: CellTask) -> Cell:
         if missing:
             scores.update(_score(task, missing))
             record.update(score_key=score_key, scores=scores)
-        lost_key = code_fingerprint("allfocus.fusion.lost_detail")
+        lost_key = code_fingerprint("allfocus.fusion.detail_meter")
         unknown = record.get("lost_key") != lost_key
         if unknown:
             record.update(lost_key=lost_key, lost_detail=_measure_lost_detail(task))

@@ -11,7 +11,8 @@ import importlib.util
 import json
 from pathlib import Path
 
-from allfocus.fusion.methods import find_method, weights_files
+from allfocus.fusion.method import weights_files
+from allfocus.fusion.method_choice import find_method
 
 
 def file_fingerprint(path: Path) -> str:

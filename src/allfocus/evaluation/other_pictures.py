@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from allfocus.errors import InputError
-from allfocus.images.reading import SUFFIXES
+from allfocus.images.listing import SUFFIXES
 
 
 def find_other_picture(sample: str, folder: Path, *, name: str, dataset: str) -> Path:

@@ -29,7 +29,7 @@ from allfocus.files.placing import replace_file
 from allfocus.machine import cache_folder
 
 Inputs = dict[str, NDArray[np.float32]]
-Run = Callable[[Inputs], Sequence[NDArray[np.float32]]]
+NetworkRun = Callable[[Inputs], Sequence[NDArray[np.float32]]]
 """Runs a graph; the logits come first."""
 
 PROBE_SIZES = ((96, 128), (128, 192), (160, 224))
@@ -151,7 +151,7 @@ def require_provider(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DeviceVerdict:
     """What came of comparing an accelerator with the processor."""
 
     problem: str = ""
@@ -186,7 +186,7 @@ class Verdict:
         return f"the same results, {told}" if self.is_worth_it else f"slower than the processor: {told}"
 
 
-def compare(device: Callable[[], Run], cpu: Callable[[], Run], names: Sequence[str]) -> Verdict:
+def compare(device: Callable[[], NetworkRun], cpu: Callable[[], NetworkRun], names: Sequence[str]) -> DeviceVerdict:
     """Returns how an accelerator does beside the processor.
 
     Args:
@@ -200,22 +200,22 @@ def compare(device: Callable[[], Run], cpu: Callable[[], Run], names: Sequence[s
     except AllfocusError:
         raise
     except Exception as error:  # every provider has errors of its own
-        return Verdict(f"it failed ({first_line(error)})")
+        return DeviceVerdict(f"it failed ({first_line(error)})")
     expected, cpu_seconds = _decide(cpu(), names)
     if any(one.shape != other.shape for one, other in zip(found, expected, strict=True)):
-        return Verdict("its results have other shapes than those of the processor")
+        return DeviceVerdict("its results have other shapes than those of the processor")
     if not all(np.isfinite(one).all() for one in found):
-        return Verdict("its results are not all numbers")
+        return DeviceVerdict("its results are not all numbers")
     apart = [np.abs(_weights(one) - _weights(other)) for one, other in zip(found, expected, strict=True)]
     mean = max(float(one.mean()) for one in apart)
     common = max(float(np.quantile(one, 0.99)) for one in apart)
     problem = ""
     if mean > LARGEST_MEAN or common > LARGEST_COMMON:
         problem = f"its results differ from those of the processor (weights by {mean:.3f} in the mean)"
-    return Verdict(problem, round(mean, 6), round(seconds, 4), round(cpu_seconds, 4))
+    return DeviceVerdict(problem, round(mean, 6), round(seconds, 4), round(cpu_seconds, 4))
 
 
-def _decide(run: Run, names: Sequence[str]) -> tuple[list[NDArray[np.float32]], float]:
+def _decide(run: NetworkRun, names: Sequence[str]) -> tuple[list[NDArray[np.float32]], float]:
     """Returns the logits of all probes, and the seconds for those that are timed."""
     logits, seconds = [], 0.0
     for number, size in enumerate(PROBE_SIZES):
@@ -254,7 +254,9 @@ def first_line(error: BaseException) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-def remembered(name: str, kind: str, network: bytes, judge: Callable[[], Verdict], *, fresh: bool = False) -> Verdict:
+def remembered(
+    name: str, kind: str, network: bytes, judge: Callable[[], DeviceVerdict], *, fresh: bool = False
+) -> DeviceVerdict:
     """Returns the verdict on an accelerator: from an earlier run on this machine, or a new one, which is kept.
 
     Args:
@@ -268,7 +270,7 @@ def remembered(name: str, kind: str, network: bytes, judge: Callable[[], Verdict
     kept = _read_cache()
     if not fresh and key in kept:
         with suppress(TypeError):
-            return Verdict(**{**kept[key], "known": True})
+            return DeviceVerdict(**{**kept[key], "known": True})
     verdict = judge()
     _write_cache({**_read_cache(), key: {**asdict(verdict), "known": False}})
     return verdict

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from allfocus.fusion.blending import (
     FAINTEST_OPACITY,
     LARGEST_OPACITY,
-    Curve,
     Veil,
     blend_frames,
     detail_evidence,
@@ -45,6 +44,7 @@ from allfocus.fusion.windows import (
     widen,
     within,
 )
+from allfocus.images.transfer import Curve
 
 CONTEXT_PIXELS = 1_200_000
 """Pictures whose finest level has no more pixels are decided with context at every level, which finds edges most

@@ -2,22 +2,14 @@
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-
-class Curve(Protocol):
-    """How the values of a picture stand to light."""
-
-    def to_linear(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns values in 0..1 as light in 0..1."""
-
-    def from_linear(self, light: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns light in 0..1 as values in 0..1."""
-
+from allfocus.images.transfer import Curve
+from allfocus.network import contract
 
 EVIDENCE_WINDOW = 9
 """Side in pixels of the window over which there must be detail."""
@@ -27,9 +19,8 @@ LARGEST_MARGIN = 12.0
 """Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
 NEGLIGIBLE = np.float32(0.01)
 """A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
-LARGEST_OPACITY = np.float32(0.85)
-"""These two are those of `allfocus.network.stack_network`, where they are explained."""
-FAINTEST_OPACITY = np.float32(0.1)
+LARGEST_OPACITY, FAINTEST_OPACITY = np.float32(contract.LARGEST_OPACITY), np.float32(contract.FAINTEST_OPACITY)
+"""In the type of pictures."""
 
 
 def detail_evidence(picture: NDArray[np.float32], noise: float) -> NDArray[np.float32]:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import pick_pixels
-from allfocus.fusion.methods import FusionResult, Method, fuse
+from allfocus.fusion.method import Method
+from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.fusion.windows import block_sharpness
 from allfocus.images.spool import FrameSpool, Mask, SpooledFrame
 from allfocus.progress import CountProgress
@@ -249,7 +250,7 @@ def fuse_channels(
         result = _fuse_by_decision(together, spools, method, prefer, progress)
     if not check:
         return result
-    from allfocus.fusion.lost_detail import measure_lost_detail
+    from allfocus.fusion.detail_meter import measure_lost_detail
 
     image = np.asarray(result.image, np.float32)
     shown = together.composite.compose(lambda channel: np.ascontiguousarray(image[..., channel]))

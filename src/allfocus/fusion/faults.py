@@ -16,9 +16,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.fusion.detail_meter import FAINT
 from allfocus.fusion.frame_checks import grey_levels
-from allfocus.fusion.lost_detail import FAINT, LostDetail
-from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.lost_detail import LostDetail
+from allfocus.fusion.stack_fusion import FusionResult
 
 LOST, UNSURE = "lost", "unsure"
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from allfocus.errors import AllfocusError, InputError
 from allfocus.fusion.accelerators import (
     ACCELERATORS,
+    DeviceVerdict,
     Inputs,
-    Run,
-    Verdict,
+    NetworkRun,
     compare,
     first_line,
     remembered,
@@ -28,17 +28,12 @@ from allfocus.fusion.accelerators import (
 from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
 from allfocus.machine import core_limit, usable_cores
+from allfocus.network.contract import INPUTS, REFINE_KEY, WHOLE_KEY
 
-SIZE_MULTIPLE = 8
-"""The network halves the picture three times."""
 Kind = Literal["whole", "context", "refine"]
 """How a level is decided: as the coarsest, seen whole; with context; or by its detail alone."""
-KEYS: dict[Kind, str | None] = {"whole": "allfocus.whole", "context": None, "refine": "allfocus.refine"}
-"""Under which an ONNX file holds the graph of each; None for the file itself. See `allfocus.network.onnx_export`."""
-INPUTS = ("frames", "inside", "behind", "veil_above")
-"""Of the graph of a level; the coarsest level has the first two alone."""
-
-
+KEYS: dict[Kind, str | None] = {"whole": WHOLE_KEY, "context": None, "refine": REFINE_KEY}
+"""Under which an ONNX file holds the graph of each; None for the file itself."""
 ONNX = "-onnx"
 """Ends the name of a device that onnxruntime runs and that torch could run too."""
 _FALLBACKS: list[str] = []
@@ -91,7 +86,7 @@ def fallback_notices() -> list[str]:
     return list(_FALLBACKS)
 
 
-def judge_device(device: str, *, fresh: bool = False) -> Verdict:
+def judge_device(device: str, *, fresh: bool = False) -> DeviceVerdict:
     """Returns how a device does beside the processor, with the shipped network; remembered from the first time.
 
     Args:
@@ -124,10 +119,10 @@ def _tell(sentence: str) -> None:
         logging.getLogger("allfocus").warning(sentence)
 
 
-def _judge(device: str, threads: int, weights: str | None, kind: Kind, *, fresh: bool = False) -> Verdict:
+def _judge(device: str, threads: int, weights: str | None, kind: Kind, *, fresh: bool = False) -> DeviceVerdict:
     """Returns how one graph of a network does on a device beside the processor."""
 
-    def runner(place: str) -> Run:
+    def runner(place: str) -> NetworkRun:
         if place == "cuda":
             return lambda inputs: _run_torch(inputs, kind)
         session = _open_session(place, threads, weights, kind)

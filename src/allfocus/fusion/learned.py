@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.fusion.areas import Maps, fuse_area
-from allfocus.fusion.blending import Curve
 from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
 from allfocus.fusion.inference import choose_device
 from allfocus.fusion.planning import plan_fusion
 from allfocus.images.spool import FrameSpool, Mask
+from allfocus.images.transfer import Curve
 
 
 def fuse_ips(

@@ -15,8 +15,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
-from allfocus.fusion.lost_detail import ERASED, LostDetail, LostPlace, measure_lost_detail
+from allfocus.fusion.lost_detail import ERASED, LostDetail
+from allfocus.fusion.lost_places import LostPlace
 from allfocus.fusion.windows import Area
 from allfocus.images.spool import FrameSpool, Mask
 

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from allfocus.fusion.frame_source import FrameSource
 from allfocus.fusion.inference import three_channels
 from allfocus.fusion.windows import Area, pad_to_steps, whole_area
+from allfocus.network.contract import LEFT_OUT
 
 BRIGHTEST = np.float32(1.25)
 """What the network sees at the most: highlights beyond the robust range."""
-LEFT_OUT = np.float32(-1e4)
-"""Logit of a frame where it has no pixels, while levels are decided."""
 
 
 def prepare_frames(
@@ -55,5 +54,5 @@ def forbid_missing(
         if mask is not None and not mask.all():
             padded = np.pad(mask, [(0, -side % factor) for side in mask.shape], mode="edge")
             small = cv2.resize(padded.astype(np.float32), own.shape[::-1], interpolation=cv2.INTER_AREA)
-            own[small < 1] = LEFT_OUT
+            own[small < 1] = np.float32(LEFT_OUT)
     return result

@@ -20,16 +20,9 @@ from allfocus.files.protection import existing_file
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.encoders import LARGEST_CLASSIC_TIFF, TIFF_COMPRESSIONS, Compression
 from allfocus.images.ome_xml import FusedFrom, write_ome_xml
-from allfocus.images.ome_zarr_files import (
-    CHUNK,
-    ZarrResult,
-    ZarrStack,
-    create_result,
-    find_foreign,
-    is_zarr,
-    require_zarr,
-    write_metadata,
-)
+from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
+from allfocus.images.ome_zarr_planes import ZarrStack
+from allfocus.images.ome_zarr_results import CHUNK, ZarrResult, create_result, write_metadata
 from allfocus.images.spool import reduce_frame, reduce_known
 
 OME_ENDINGS = (".ome.tif", ".ome.tiff")

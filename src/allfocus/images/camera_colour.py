@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.images.colour_profile import ADOBE_EXPONENT, D65, SRGB_PRIMARIES, make_profile
-from allfocus.images.exif import Entry
+from allfocus.images.tiff_layout import TiffEntry
 
 EXPONENT = ADOBE_EXPONENT
 """Of stored values in the camera's colours; a multiple of 1/256, which profiles keep exactly."""
@@ -30,7 +30,7 @@ class CameraColour:
     """From CIE XYZ under daylight (D65) to the camera's red, green and blue, row by row; empty when it is not known."""
     model: str
     """Maker and model."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[TiffEntry, ...] = ()
     """The entries of a DNG that describe its colours, to be copied, in the byte order of its EXIF."""
 
     @property

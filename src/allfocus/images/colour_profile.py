@@ -12,15 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.images.exif import (
-    COLOUR_SPACE,
-    EXIF_DIRECTORY,
-    INTEROPERABILITY,
-    find_layout,
-    read_entries,
-    read_numbers,
-    read_pointer,
-)
+from allfocus.images.exif import COLOUR_SPACE
+from allfocus.images.tiff_directories import read_entries, read_numbers, read_pointer
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, INTEROPERABILITY, find_layout
 from allfocus.images.transfer import profile_tags
 
 Chromaticity = tuple[float, float]

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from typing import BinaryIO
 
 from allfocus.images.decoded import Format
-from allfocus.images.exif import FileSlices, require_modest
 from allfocus.images.heif_decoder import decode_heif, is_heif, read_heif_headers
 from allfocus.images.pillow_decoders import (
     decode_bmp,
@@ -22,7 +21,9 @@ from allfocus.images.pillow_decoders import (
 )
 from allfocus.images.png_decoder import SIGNATURE, decode_png, read_png_headers
 from allfocus.images.raw_decoder import decode_raw, is_raw_signature, is_raw_tiff, read_raw_headers
+from allfocus.images.tiff_budgets import require_modest
 from allfocus.images.tiff_decoder import decode_tiff, read_tiff_headers
+from allfocus.images.tiff_layout import FileSlices
 
 TIFF_SIGNATURES = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 RAW = Format("camera RAW", is_raw_signature, read_raw_headers, decode_raw)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.camera_colour import EXPONENT, CameraColour
 from allfocus.images.encoders import LARGEST_CLASSIC_TIFF, Compression, Samples, add_to_tiff
-from allfocus.images.exif import Entry, parse_block
+from allfocus.images.exif import parse_block
 from allfocus.images.image import Image
+from allfocus.images.tiff_layout import TiffEntry
 from allfocus.images.transfer import SRGB
 
 LINEAR_RAW = 34892
@@ -138,7 +139,7 @@ def _colour_tags(camera: CameraColour, order: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def _copied(entry: Entry, order: str) -> tuple[Any, ...]:
+def _copied(entry: TiffEntry, order: str) -> tuple[Any, ...]:
     """An entry as tifffile takes it: with its numbers, fractions as two of them."""
     tag, kind, count, value = entry
     code = NUMBERS[kind]

@@ -12,17 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
-from allfocus.images.exif import (
-    DESCRIPTIVE_TAGS,
-    PREFIX,
-    Directory,
-    FileSlices,
-    Layout,
-    find_layout,
-    lay_out,
-    parse_block,
-)
+from allfocus.images.exif import DESCRIPTIVE_TAGS, PREFIX, parse_block
 from allfocus.images.image import Image
+from allfocus.images.tiff_directories import Directory, lay_out
+from allfocus.images.tiff_layout import FileSlices, Layout, find_layout
 
 Samples = NDArray[Any]
 Compression = str | int | None

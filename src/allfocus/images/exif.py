@@ -6,13 +6,20 @@ directories, so there the block is taken apart and laid out anew. (Maker notes t
 position keep their bytes but may lose their pointers when they pass into a TIFF file.)
 """
 
-import os
 import struct
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
-from typing import BinaryIO
+from collections.abc import Collection
 
-from allfocus.errors import InputError
+from allfocus.images.tiff_directories import LARGEST_BLOCK, Directory, lay_out, read_entries, read_pointer
+from allfocus.images.tiff_layout import (
+    EXIF_DIRECTORY,
+    INTEROPERABILITY,
+    SUB_DIRECTORIES,
+    Bytes,
+    Layout,
+    TiffEntry,
+    byte_order,
+    find_layout,
+)
 
 DESCRIPTION = 0x010E
 ORIENTATION = 0x0112
@@ -21,14 +28,9 @@ SHORT, RATIONAL = 3, 5
 PLAIN_TAGS = {ORIENTATION: SHORT, X_RESOLUTION: RATIONAL, Y_RESOLUTION: RATIONAL, RESOLUTION_UNIT: SHORT}
 """Entries that many programs read without asking what type they are, with the one they must have."""
 SOFTWARE = 0x0131
-SUB_PICTURES = 0x014A
-EXIF_DIRECTORY = 0x8769
-GPS_DIRECTORY = 0x8825
-SUB_DIRECTORIES = (EXIF_DIRECTORY, GPS_DIRECTORY)
 IMAGE_HISTORY = 0x9213
 PICTURE_WIDTH = 0xA002
 PICTURE_HEIGHT = 0xA003
-INTEROPERABILITY = 0xA005
 COLOUR_SPACE = 0xA001
 """1 stands for sRGB, 65535 for something else."""
 
@@ -46,110 +48,6 @@ DESCRIPTIVE_TAGS = frozenset(
 # Descriptions that tell a reader how many planes the file has; on a picture fused from them they would be a lie.
 STRUCTURAL_DESCRIPTIONS = (b"ImageJ=", b"<?xml", b"<OME", b'{"shape"')
 
-BYTES_PER_VALUE = {
-    1: 1,
-    2: 1,
-    3: 2,
-    4: 4,
-    5: 8,
-    6: 1,
-    7: 1,
-    8: 2,
-    9: 4,
-    10: 8,
-    11: 4,
-    12: 8,
-    13: 4,
-    16: 8,
-    17: 8,
-    18: 8,
-}
-ONLY_IN_BIG_FILES = (16, 17, 18)
-LARGEST_BLOCK = 16 * 2**20
-LARGEST_DIRECTORY = 65535
-MOST_ENTRIES = 400_000
-"""Of all directories of a file together: twenty thousand pages have no more."""
-MOST_DIRECTORIES = 20_100
-SPARE_BYTES = 2**16
-"""What the values of a directory may take beyond twice the file: small blocks may share some."""
-
-Entry = tuple[int, int, int, bytes]
-"""(tag, type, count, value bytes in the byte order of the file)."""
-
-
-class FileSlices:
-    """A file that can be sliced like bytes, so that only the slices asked for are read.
-
-    Example:
-        >>> import io
-        >>> FileSlices(io.BytesIO(b"abcdef"))[2:4]
-        b'cd'
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._length = file.seek(0, os.SEEK_END)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, part: slice) -> bytes:
-        start, stop, _ = part.indices(self._length)
-        self._file.seek(start)
-        return self._file.read(max(0, stop - start))
-
-
-Bytes = bytes | FileSlices
-
-
-@dataclass
-class Directory:
-    """One directory of a block: its entries, and the directories it points to."""
-
-    entries: list[Entry] = field(default_factory=list)
-    """(tag, type, count, value bytes in the byte order of the block)."""
-
-    children: dict[int, "Directory"] = field(default_factory=dict)
-    """EXIF and GPS directories by the tag that points to them."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the directories of a file are stored: its byte order, and whether it is a BigTIFF with 64-bit positions."""
-
-    order: str = "<"
-    """``<`` or ``>``, as in struct."""
-
-    big: bool = False
-    """True for BigTIFF."""
-
-    @property
-    def number(self) -> struct.Struct:
-        """How many entries a directory has."""
-        return struct.Struct(self.order + ("Q" if self.big else "H"))
-
-    @property
-    def head(self) -> struct.Struct:
-        """Tag, type and count of an entry."""
-        return struct.Struct(self.order + ("HHQ" if self.big else "HHI"))
-
-    @property
-    def position(self) -> struct.Struct:
-        """A position in the file; a value that is no longer is stored in its place."""
-        return struct.Struct(self.order + ("Q" if self.big else "I"))
-
-
-def find_layout(data: Bytes) -> tuple[Layout, int] | None:
-    """The layout of a block or TIFF file and the position of its first directory; None when it is neither."""
-    head = data[0:16]
-    if len(head) >= 8 and head[:4] in (b"II*\x00", b"MM\x00*"):
-        layout = Layout(_byte_order(head))
-        return layout, layout.position.unpack(head[4:8])[0]
-    if len(head) == 16 and head[:4] in (b"II+\x00", b"MM\x00+"):
-        layout = Layout(_byte_order(head), big=True)
-        return layout, layout.position.unpack(head[8:16])[0]
-    return None
-
 
 def read_orientation(exif: bytes | None) -> int:
     """Orientation (1..8) that a block asks for; 1, the upright one, when it is missing or senseless.
@@ -161,7 +59,7 @@ def read_orientation(exif: bytes | None) -> int:
     position = _orientation_position(exif) if exif else None
     if exif is None or position is None:
         return 1
-    (value,) = struct.unpack_from(_byte_order(exif) + "H", exif, position)
+    (value,) = struct.unpack_from(byte_order(exif) + "H", exif, position)
     return value if 1 <= value <= 8 else 1
 
 
@@ -170,7 +68,7 @@ def mark_as_upright(exif: bytes) -> bytes:
     position = _orientation_position(exif)
     if position is None:
         return exif
-    return exif[:position] + struct.pack(_byte_order(exif) + "H", 1) + exif[position + 2 :]
+    return exif[:position] + struct.pack(byte_order(exif) + "H", 1) + exif[position + 2 :]
 
 
 def parse_block(data: Bytes) -> Directory:
@@ -200,7 +98,7 @@ def block_of_tiff(data: Bytes) -> bytes | None:
     directory.entries = [entry for entry in directory.entries if _describes_photograph(entry)]
     if not directory.entries and not directory.children:
         return None
-    block = build_block(directory, _byte_order(data[0:2]))
+    block = build_block(directory, byte_order(data[0:2]))
     return block if len(block) <= LARGEST_BLOCK else None
 
 
@@ -283,7 +181,7 @@ def _is_plain(exif: bytes, kind: int, count: int, value: bytes, layout: Layout, 
 
 
 def _append_directory(
-    block: bytes, old: int | None, new: list[Entry], layout: Layout, *, without: Collection[int] = ()
+    block: bytes, old: int | None, new: list[TiffEntry], layout: Layout, *, without: Collection[int] = ()
 ) -> tuple[bytes, int]:
     """The block with a copy of the directory at ``old`` appended, some entries new, and the position of the copy.
 
@@ -309,204 +207,32 @@ def _append_directory(
     return block + layout.number.pack(len(records)) + body + layout.position.pack(0), len(block)
 
 
-def lay_out(directory: Directory, start: int, layout: Layout) -> bytes:
-    """The bytes of a directory that begins at ``start`` of its file, its values and children behind it."""
-    kept = [e for e in directory.entries if layout.big or e[1] not in ONLY_IN_BIG_FILES]
-    entries = {entry[0]: entry for entry in kept if entry[0] not in directory.children}
-    number, inline = len(entries) + len(directory.children), layout.position.size
-    position = start + layout.number.size + (layout.head.size + inline) * number + inline
-    table: dict[int, bytes] = {}
-    behind = bytearray()
-    for tag, kind, count, value in entries.values():
-        head = layout.head.pack(tag, kind, count)
-        if len(value) <= inline:
-            table[tag] = head + value.ljust(inline, b"\x00")
-        else:
-            behind += b"\x00" * (len(behind) % 2)  # values begin on a word boundary, as TIFF 6.0 asks
-            table[tag] = head + layout.position.pack(position + len(behind))
-            behind += value
-    for tag, child in directory.children.items():
-        behind += b"\x00" * (len(behind) % 2)
-        kind = 16 if layout.big else 4
-        table[tag] = layout.head.pack(tag, kind, 1) + layout.position.pack(position + len(behind))
-        behind += lay_out(child, position + len(behind), layout)
-    body = b"".join(table[tag] for tag in sorted(table))
-    return layout.number.pack(number) + body + layout.position.pack(0) + bytes(behind)
-
-
-def read_entries(data: Bytes, start: int, layout: Layout) -> list[Entry]:
-    """The entries of the directory at ``start``; those that point outside the data are left out."""
-    size, inline = layout.head.size + layout.position.size, layout.position.size
-    head = data[start : start + layout.number.size] if start >= 8 else b""
-    if len(head) < layout.number.size:
-        return []
-    (number,) = layout.number.unpack(head)
-    first = start + layout.number.size
-    table = data[first : first + size * min(number, LARGEST_DIRECTORY)]
-    _require_modest_values(table, layout, len(data))
-    found = []
-    for at in range(0, len(table) - size + 1, size):
-        tag, kind, count = layout.head.unpack_from(table, at)
-        length = BYTES_PER_VALUE.get(kind, 0) * count
-        if length == 0 or length > LARGEST_BLOCK:
-            continue
-        if length <= inline:
-            value = table[at + layout.head.size : at + layout.head.size + length]
-        else:
-            (offset,) = layout.position.unpack_from(table, at + layout.head.size)
-            value = data[offset : offset + length]
-        if len(value) == length:
-            found.append((tag, kind, count, value))
-    return found
-
-
-def _require_modest_values(table: bytes, layout: Layout, length: int) -> None:
-    """Raise InputError when the entries of a directory hold more than the file does, by sharing the same bytes.
-
-    A file of a megabyte could fill the memory that way, before anybody knows how many pixels it has.
-    """
-    size, inline, total = layout.head.size + layout.position.size, layout.position.size, 0
-    for at in range(0, len(table) - size + 1, size):
-        _, kind, count = layout.head.unpack_from(table, at)
-        own = BYTES_PER_VALUE.get(kind, 0) * count
-        if inline < own <= length:
-            total += own
-    if total > 2 * length + SPARE_BYTES:
-        raise InputError(f"its entries hold {total} bytes, but it has {length}; the file is damaged or made to do harm")
-
-
-def require_modest(data: Bytes) -> None:
-    """Raise InputError when reading the directories of a file or block could take more memory or time than it is worth.
-
-    Nothing but the directories themselves is read for that.
-    """
-    found = find_layout(data)
-    if found is None:
-        return
-    layout, start = found
-    size = layout.head.size + layout.position.size
-    waiting, seen, entries = [start], set[int](), 0
-    while waiting:
-        start = waiting.pop()
-        if start in seen or not 8 <= start < len(data):
-            continue
-        seen.add(start)
-        head = data[start : start + layout.number.size]
-        number = min(layout.number.unpack(head)[0] if len(head) == layout.number.size else 0, LARGEST_DIRECTORY)
-        first = start + layout.number.size
-        table = data[first : first + size * number]
-        entries += len(table) // size
-        if entries > MOST_ENTRIES or len(seen) > MOST_DIRECTORIES:
-            raise InputError(
-                f"it has more than {MOST_ENTRIES} entries or {MOST_DIRECTORIES} directories; the file is damaged, or "
-                "made to do harm"
-            )
-        _require_modest_values(table, layout, len(data))
-        waiting += _pointers(table, layout)
-        following = data[first + size * number : first + size * number + layout.position.size]
-        if len(following) == layout.position.size:
-            waiting.append(layout.position.unpack(following)[0])
-
-
-def _pointers(table: bytes, layout: Layout) -> list[int]:
-    """Where the directories begin to which one entry each of a table points."""
-    size, found = layout.head.size + layout.position.size, []
-    for at in range(0, len(table) - size + 1, size):
-        tag, _, count = layout.head.unpack_from(table, at)
-        if tag in (*SUB_DIRECTORIES, INTEROPERABILITY, SUB_PICTURES) and count == 1:
-            found.append(layout.position.unpack_from(table, at + layout.head.size)[0])
-    return found
-
-
-def walk_directories(data: Bytes, *, limit: int = 16) -> Iterator[list[Entry]]:
-    """The entries of each directory of a TIFF file: the pages, and the pictures below them, ``limit`` at most."""
-    found = find_layout(data)
-    if found is None:
-        return
-    layout, start = found
-    waiting, seen = [start], set[int]()
-    while waiting and len(seen) < limit:
-        start = waiting.pop(0)
-        if start in seen or start < 8:
-            continue
-        seen.add(start)
-        entries = read_entries(data, start, layout)
-        yield entries
-        for tag, kind, _, value in entries:
-            if tag == SUB_PICTURES:
-                waiting.extend(read_numbers(kind, value, layout)[:limit])
-        (number,) = layout.number.unpack(data[start : start + layout.number.size].ljust(layout.number.size, b"\x00"))
-        end = start + layout.number.size + (layout.head.size + layout.position.size) * number
-        following = data[end : end + layout.position.size]
-        if len(following) == layout.position.size:
-            waiting.append(layout.position.unpack(following)[0])
-
-
-def read_numbers(kind: int, value: bytes, layout: Layout) -> tuple[int, ...]:
-    """The whole numbers that an entry holds; none when it holds something else.
-
-    Example:
-        >>> read_numbers(3, bytes([1, 0, 2, 0]), Layout("<"))
-        (1, 2)
-    """
-    code = {3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}.get(kind)
-    if code is None:
-        return ()
-    number = len(value) // struct.calcsize("=" + code)
-    return struct.unpack(f"{layout.order}{number}{code}", value)
-
-
-def read_fractions(kind: int, value: bytes, layout: Layout) -> tuple[float, ...]:
-    """The fractions that an entry holds; none when it holds something else, or one of them means nothing.
-
-    Example:
-        >>> read_fractions(5, bytes([1, 0, 0, 0, 2, 0, 0, 0]), Layout("<"))
-        (0.5,)
-    """
-    code = {5: "I", 10: "i"}.get(kind)
-    if code is None:
-        return ()
-    parts = struct.unpack(f"{layout.order}{len(value) // 8 * 2}{code}", value[: len(value) // 8 * 8])
-    if not all(parts[1::2]):
-        return ()
-    return tuple(above / below for above, below in zip(parts[0::2], parts[1::2], strict=True))
-
-
-def _describes_photograph(entry: Entry) -> bool:
+def _describes_photograph(entry: TiffEntry) -> bool:
     if entry[0] == DESCRIPTION and entry[3].lstrip().startswith(STRUCTURAL_DESCRIPTIONS):
         return False
     return entry[0] in DESCRIPTIVE_TAGS
 
 
-def read_pointer(entry: Entry, layout: Layout) -> int | None:
-    """Where the directory of an entry begins; None when it points to none."""
-    _, kind, count, value = entry
-    if count != 1 or kind not in (4, 13, 16, 18):
-        return None
-    pointer: int = struct.unpack(layout.order + ("I" if len(value) == 4 else "Q"), value)[0]
-    return pointer
-
-
-def _text(tag: int, words: str) -> Entry:
+def _text(tag: int, words: str) -> TiffEntry:
     value = words.encode("ascii", "replace") + b"\x00"
     return tag, 2, len(value), value
 
 
-def _texts(entries: list[Entry], tag: int) -> list[str]:
+def _texts(entries: list[TiffEntry], tag: int) -> list[str]:
     found = [
         value.rstrip(b"\x00 ").decode("latin-1") for number, kind, _, value in entries if (number, kind) == (tag, 2)
     ]
     return [words for words in found if words]
 
 
-def _long(tag: int, value: int, layout: Layout) -> Entry:
+def _long(tag: int, value: int, layout: Layout) -> TiffEntry:
     return tag, 4, 1, struct.pack(layout.order + "I", value)
 
 
 def _orientation_position(exif: bytes) -> int | None:
     if len(exif) < 10 or exif[:4] not in (b"II*\x00", b"MM\x00*"):
         return None
-    order = _byte_order(exif)
+    order = byte_order(exif)
     start: int = struct.unpack_from(order + "I", exif, 4)[0]
     if not 8 <= start <= len(exif) - 2:
         return None
@@ -519,7 +245,3 @@ def _orientation_position(exif: bytes) -> int | None:
         if tag == ORIENTATION and kind == 3:
             return position + 8
     return None
-
-
-def _byte_order(data: bytes) -> str:
-    return ">" if data[:2] == b"MM" else "<"

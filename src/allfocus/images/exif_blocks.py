@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from allfocus.errors import InputError
-from allfocus.images.exif import LARGEST_BLOCK, PREFIX, require_modest
+from allfocus.images.exif import PREFIX
 from allfocus.images.png_decoder import SIGNATURE, read_chunks
+from allfocus.images.tiff_budgets import require_modest
+from allfocus.images.tiff_directories import LARGEST_BLOCK
 from allfocus.images.webp_chunks import walk_webp
 
 MOST_SEGMENTS = 10_000

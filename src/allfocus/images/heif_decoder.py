@@ -10,7 +10,8 @@ import numpy as np
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.decoded import DecodedPicture, Header, require_pixels
-from allfocus.images.exif import LARGEST_BLOCK, PREFIX
+from allfocus.images.exif import PREFIX
+from allfocus.images.tiff_directories import LARGEST_BLOCK
 
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 CHANNELS = {"L": 1, "LA": 1, "L;16": 1, "LA;16": 1, "RGB": 3, "RGBA": 3, "RGB;16": 3, "RGBA;16": 3}

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from allfocus.images.exif import BYTES_PER_VALUE, Bytes, Layout, find_layout
+from allfocus.images.tiff_layout import BYTES_PER_VALUE, Bytes, Layout, find_layout
 
 FOCUS, OTHER = "focus", "other"
 MOST_ENTRIES = 2048

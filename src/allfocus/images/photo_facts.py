@@ -10,24 +10,14 @@ from typing import BinaryIO
 
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
-from allfocus.images.exif import (
-    EXIF_DIRECTORY,
-    SOFTWARE,
-    Bytes,
-    Entry,
-    FileSlices,
-    Layout,
-    find_layout,
-    read_entries,
-    read_fractions,
-    read_numbers,
-    read_pointer,
-    require_modest,
-)
+from allfocus.images.exif import SOFTWARE
 from allfocus.images.exif_blocks import find_exif_block
 from allfocus.images.heif_decoder import is_heif, read_heif_exif
 from allfocus.images.maker_notes import Bracketing, read_bracketing
 from allfocus.images.raw_blocks import ALMOST_TIFF, FUJIFILM, MendedHead, block_of_raw
+from allfocus.images.tiff_budgets import require_modest
+from allfocus.images.tiff_directories import read_entries, read_fractions, read_numbers, read_pointer
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, Bytes, FileSlices, Layout, TiffEntry, find_layout
 
 MAKER, MODEL, SERIAL = 0x010F, 0x0110, 0xA431
 TAKEN, STORED, FRACTION = 0x9003, 0x9004, 0x9291
@@ -167,11 +157,11 @@ def _time_of(texts: dict[int, str]) -> datetime.datetime | None:
     return None
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: TiffEntry) -> str:
     return entry[3][:256].split(b"\x00")[0].decode("ascii", "replace").strip() if entry[1] == 2 else ""
 
 
-def _number(entry: Entry, layout: Layout) -> float | None:
+def _number(entry: TiffEntry, layout: Layout) -> float | None:
     """The first number of an entry, above 0."""
     _, kind, _, value = entry
     found = read_fractions(kind, value[:8], layout) or read_numbers(kind, value[:4], layout)

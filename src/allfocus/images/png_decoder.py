@@ -12,8 +12,9 @@ import numpy as np
 from allfocus.errors import InputError
 from allfocus.images.colour_profile import profile_of_png
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
-from allfocus.images.exif import read_orientation, require_modest
+from allfocus.images.exif import read_orientation
 from allfocus.images.memory import require_room
+from allfocus.images.tiff_budgets import require_modest
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST_PROFILE = 64 * 2**20

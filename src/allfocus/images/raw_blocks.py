@@ -7,18 +7,11 @@ import io
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from allfocus.images.exif import (
-    EXIF_DIRECTORY,
-    GPS_DIRECTORY,
-    LARGEST_BLOCK,
-    Directory,
-    FileSlices,
-    block_of_tiff,
-    build_block,
-    parse_block,
-    require_modest,
-)
+from allfocus.images.exif import block_of_tiff, build_block, parse_block
 from allfocus.images.exif_blocks import find_exif_block
+from allfocus.images.tiff_budgets import require_modest
+from allfocus.images.tiff_directories import LARGEST_BLOCK, Directory
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, GPS_DIRECTORY, FileSlices
 
 ALMOST_TIFF = (b"IIU\x00", b"IIRO", b"IIRS", b"MMOR")
 """Panasonic and Olympus write TIFF with two other bytes in its head."""

@@ -15,17 +15,10 @@ from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images.camera_colour import EXPONENT, CameraColour, Development, Triple, camera_profile
 from allfocus.images.colour_profile import srgb_profile
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
-from allfocus.images.exif import (
-    Entry,
-    FileSlices,
-    find_layout,
-    read_entries,
-    read_fractions,
-    read_numbers,
-    walk_directories,
-)
 from allfocus.images.hot_pixels import fill_hot_pixels
 from allfocus.images.raw_blocks import block_of_raw
+from allfocus.images.tiff_directories import read_entries, read_fractions, read_numbers, walk_directories
+from allfocus.images.tiff_layout import FileSlices, TiffEntry, find_layout
 
 SIGNATURES = (b"FUJIFILMCCD-RAW", b"IIU\x00", b"IIRO", b"IIRS", b"MMOR", b"FOVb")
 """First bytes of Fujifilm, Panasonic, Olympus and Sigma files."""
@@ -169,18 +162,18 @@ def _balance(raw: Any) -> Triple:
     return 1.0, 1.0, 1.0
 
 
-def _first_entries(data: FileSlices) -> list[Entry]:
+def _first_entries(data: FileSlices) -> list[TiffEntry]:
     found = find_layout(data)
     return [] if found is None else read_entries(data, found[1], found[0])
 
 
-def _colour_entries(data: FileSlices) -> list[Entry]:
+def _colour_entries(data: FileSlices) -> list[TiffEntry]:
     """How a DNG describes its colours; none where it has no colour matrix."""
     entries = [entry for entry in _first_entries(data) if entry[0] in COLOUR_ENTRIES]
     return entries if any(entry[0] == FIRST_MATRIX for entry in entries) else []
 
 
-def _matrix_of(entries: list[Entry], data: FileSlices) -> tuple[float, ...]:
+def _matrix_of(entries: list[TiffEntry], data: FileSlices) -> tuple[float, ...]:
     """The colour matrix of a DNG: that for daylight where it has two; empty where it has none that can be used."""
     found = find_layout(data)
     if found is None:

@@ -2,7 +2,7 @@
 
 The one place that knows positions, times and channels: everything above asks it for the planes of one channel at one
 time and position, which are the frames of a stack like any other. Only headers are read here; planes are decoded one at
-a time by :class:`allfocus.images.reading.StackReader`.
+a time by :class:`allfocus.images.stack_reader.StackReader`.
 """
 
 import os
@@ -15,10 +15,13 @@ from allfocus.errors import InputError
 from allfocus.images.decoded import Header
 from allfocus.images.decoders import TIFF, find_format
 from allfocus.images.dimensions import Channel, Dimensions
+from allfocus.images.frame_file import FrameFile, list_frames, read_headers
 from allfocus.images.listing import Paths, list_files
 from allfocus.images.numbered_names import NumberedFiles, group_numbered
-from allfocus.images.ome_zarr_files import ZarrStack, dimensions_of, is_zarr, list_images
-from allfocus.images.reading import FrameFile, guarded, list_frames, read_headers, with_file
+from allfocus.images.ome_zarr_folders import is_zarr
+from allfocus.images.ome_zarr_planes import ZarrStack
+from allfocus.images.ome_zarr_reading import dimensions_of, list_images
+from allfocus.images.reading import guarded, with_file
 from allfocus.images.tiff_decoder import read_page_headers
 from allfocus.images.tiff_dimensions import TiffStack, describe_tiff
 

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
-from allfocus.images.exif import FileSlices, block_of_tiff
+from allfocus.images.exif import block_of_tiff
 from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 from allfocus.images.memory import require_room
+from allfocus.images.tiff_layout import FileSlices
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}

@@ -15,7 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.images.exif import COLOUR_SPACE, EXIF_DIRECTORY, find_layout, parse_block, read_numbers
+from allfocus.images.exif import COLOUR_SPACE, parse_block
+from allfocus.images.tiff_directories import read_numbers
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, find_layout
 
 Values = NDArray[np.float32]
 

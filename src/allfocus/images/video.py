@@ -25,6 +25,8 @@ MATROSKA = b"\x1a\x45\xdf\xa3"
 MOST_FRAMES = 20_000
 """Of a video: eleven minutes at 30 a second; a focus sweep is one of seconds."""
 MOST_TAKEN = 200
+LEAST_DECODED = 0.9
+"""Share of the frames that a video promises, below which it is damaged."""
 TOLERANCE = 0.05
 """How much less sharp than in the sharpest frame a part may be."""
 
@@ -61,6 +63,14 @@ def choose_frames(path: Path, *, max_pixels: int = MAX_PIXELS) -> list[Header]:
         maps.append(measure_sharpness(grey_of(from_integers(frame[..., ::-1]))))
         if len(maps) > MOST_FRAMES:
             raise InputError(f"has more than {MOST_FRAMES} frames; cut out the focus sweep", where=path)
+    promised = _promised_frames(path)
+    if 2 <= len(maps) < LEAST_DECODED * promised:
+        raise InputError(
+            f"only {len(maps)} of its {promised} frames can be decoded; the file is cut off or damaged: copy it again, "
+            "or convert it to MP4 (H.264)",
+            where=path,
+            code="damaged-picture",
+        )
     if len(maps) < 2:
         raise InputError("no two frames can be decoded; convert it to MP4 (H.264)", where=path, code="damaged-picture")
     chosen = needed_frames(maps, tolerance=TOLERANCE)
@@ -70,6 +80,15 @@ def choose_frames(path: Path, *, max_pixels: int = MAX_PIXELS) -> list[Header]:
         chosen = [chosen[place] for place in np.linspace(0, len(chosen) - 1, MOST_TAKEN).round().astype(int)]
     height, width = size
     return [Header(width, height, 3, 8, page=number, pages=len(maps)) for number in chosen]
+
+
+def _promised_frames(path: Path) -> int:
+    """How many frames a video says that it has; some say it by their length alone, so that it may be a little off."""
+    import cv2
+
+    with _opened(path) as video:
+        count = float(video.get(cv2.CAP_PROP_FRAME_COUNT))
+    return int(count) if 0 < count <= MOST_FRAMES else 0
 
 
 class VideoReader:

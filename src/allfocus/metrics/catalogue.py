@@ -40,7 +40,7 @@ from allfocus.metrics.tsallis_information import tsallis_mutual_information
 from allfocus.metrics.visual_information import visual_information_fidelity
 from allfocus.metrics.xydeas_petrovic import edge_transfer
 from allfocus.metrics.yang import agreement_weighted_quality
-from allfocus.plugins import METRICS_GROUP, load_plugins
+from allfocus.plugins import METRICS_GROUP, Catalogue, add_plugins
 
 
 @dataclass(frozen=True)
@@ -342,10 +342,16 @@ PAPER_METRICS: tuple[str, ...] = ("Q_MI", "Q_SF", "Q_S", "Q_CB", "Q_AB/F", "Q_NC
 
 
 @cache
+def metric_catalogue() -> Catalogue[Metric]:
+    """Our metrics with those that installed packages offer, and which of these are passed over."""
+    return add_plugins(
+        METRICS, METRICS_GROUP, lambda name, value: value if isinstance(value, Metric) else None, words=_plain_names
+    )
+
+
 def all_metrics() -> dict[str, Metric]:
     """Every metric by its name: ours, then those that installed packages offer (entry points ``allfocus.metrics``)."""
-    own = load_plugins(METRICS_GROUP, lambda name, value: value if isinstance(value, Metric) else None)
-    return {**METRICS, **{metric.name: metric for metric in own if metric.name not in METRICS}}
+    return metric_catalogue().entries
 
 
 def find_metric(name: str) -> Metric:
@@ -358,7 +364,7 @@ def find_metric(name: str) -> Metric:
         >>> find_metric("qmi").name
         'Q_MI'
     """
-    by_plain_name = {_plain(word): metric for metric in all_metrics().values() for word in (metric.name, metric.key)}
+    by_plain_name = {word: metric for metric in all_metrics().values() for word in _plain_names(metric)}
     if _plain(name) in by_plain_name:
         return by_plain_name[_plain(name)]
     nearest = difflib.get_close_matches(_plain(name), by_plain_name, n=1, cutoff=0.0)
@@ -366,6 +372,10 @@ def find_metric(name: str) -> Metric:
         f"there is no metric {name!r}; did you mean {by_plain_name[nearest[0]].name!r}? "
         f"The metrics are: {', '.join(all_metrics())}"
     )
+
+
+def _plain_names(metric: Metric) -> set[str]:
+    return {_plain(metric.name), _plain(metric.key)}
 
 
 def _plain(name: str) -> str:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.images.dimensions import Dimensions
-from allfocus.images.ome_zarr_files import is_zarr
-from allfocus.images.reading import StackReader
+from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.writing import stored_samples
 
 LayerData = tuple[Any, dict[str, Any], str]

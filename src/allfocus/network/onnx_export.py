@@ -1,4 +1,4 @@
-"""A trained network as an ONNX file, and the proof that both compute the same.
+"""A trained network as an ONNX file, the proof that both compute the same, and its place on disk.
 
 The network is three graphs: one for the coarsest level, which sees a picture whole; one for levels that are decided
 with context, given the decision of the level above; and one for those that are refined by their detail alone. The file
@@ -8,6 +8,7 @@ is the graph of a level with context; the others travel in its metadata, so that
 import base64
 import contextlib
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,19 +21,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from allfocus.errors import ExportError, InputError
+from allfocus.files.placing import StagedFiles
+from allfocus.files.protection import InputFiles
+from allfocus.images.writing import check_output
 from allfocus.network.checkpoint import load_network
-from allfocus.network.stack_network import EXCLUSION, SIZE_MULTIPLE, Decision, StackNetwork
+from allfocus.network.contract import INPUTS, OUTPUTS, REFINE_KEY, SIZE_MULTIPLE, WHOLE_KEY
+from allfocus.network.stack_network import EXCLUSION, Decision, StackNetwork
 
 TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""
 PROOFS = ((2, 64, 96), (3, 136, 72), (12, 40, 40), (5, 256, 248))
 """Sources, height and width on which the export is checked; none is the size it was traced with."""
-WHOLE_KEY, REFINE_KEY = "allfocus.whole", "allfocus.refine"
-"""Under which the file holds the graphs of the coarsest level and of the refiner, in base64."""
-INPUTS = ("frames", "inside", "behind", "veil_above")
-"""Of the graph of a level; the coarsest level has the first two alone."""
-OUTPUTS = ("logits", "veil")
-"""Of all graphs."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,49 @@ class WholeGraph(nn.Module):
         return decision.logits[0], decision.veil[0]
 
 
-def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
-    """Writes the `ips` network in `checkpoint` (a weights file or run folder) as ONNX and proves that it equals torch.
+@dataclass(frozen=True)
+class ProvenModel:
+    """A network as ONNX that computes what torch does."""
+
+    content: bytes
+    """The whole file."""
+    largest_difference: float
+    opset: int
+    parameters: int
+
+
+def export_onnx(
+    checkpoint: str | os.PathLike[str], output: str | os.PathLike[str], *, overwrite: bool = False
+) -> ExportReport:
+    """What was written: the `ips` network in `checkpoint` as ONNX, proven to compute what torch does.
+
+    Args:
+        checkpoint: A weights file, or the folder of a run.
+        output: The file to write.
+        overwrite: Replace it if it exists; the weights themselves are never replaced.
 
     Raises:
         InputError: the checkpoint cannot be read, or holds `ips-paper`, which runs in torch only: its full-resolution
             scan has no ONNX form that is usable.
-        ExportError: the ONNX file computes something else than torch; it is not left behind.
+        OutputError: the output exists, or cannot be written.
+        ExportError: the ONNX model computes something else than torch; nothing is written.
+    """
+    source, target = Path(checkpoint), Path(output)
+    read = [source, source / "weights.safetensors"]
+    InputFiles(read).refuse([target])
+    check_output(target, overwrite=overwrite, picture=False)
+    model = prove_model(source)
+    with StagedFiles(overwrite=overwrite, inputs=read) as files:
+        files.add(target, model.content)
+    return ExportReport(target, model.largest_difference, model.opset, model.parameters)
+
+
+def prove_model(checkpoint: Path) -> ProvenModel:
+    """The `ips` network in `checkpoint` (a weights file or run folder) as ONNX.
+
+    Raises:
+        InputError: the checkpoint cannot be read, or holds `ips-paper`.
+        ExportError: the ONNX model computes something else than torch.
     """
     import onnx
 
@@ -101,18 +136,13 @@ def export_onnx(checkpoint: Path, output: Path) -> ExportReport:
     difference = max(_largest_difference(graph, model) for graph, model in zip(graphs, models, strict=True))
     model, whole, refiner = models
     if not difference <= TOLERANCE:
-        raise ExportError(f"{output}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
+        raise ExportError(f"{checkpoint}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
     inner = {WHOLE_KEY: whole, REFINE_KEY: refiner}
     onnx.helper.set_model_props(
         model, {key: base64.b64encode(other.SerializeToString()).decode() for key, other in inner.items()}
     )
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        partial.write_bytes(model.SerializeToString())
-        partial.replace(output)
-    finally:
-        partial.unlink(missing_ok=True)
-    return ExportReport(output, difference, model.opset_import[0].version, sum(p.numel() for p in network.parameters()))
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return ProvenModel(model.SerializeToString(), difference, model.opset_import[0].version, parameters)
 
 
 def _export(graph: nn.Module, checkpoint: Path) -> Any:

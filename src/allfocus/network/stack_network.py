@@ -26,9 +26,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep
+from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY, LEFT_OUT
 
-SIZE_MULTIPLE = 8
-"""Height and width must be multiples of this; callers pad and crop back."""
 REACH = 41
 """Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
 of the level above; its logits follow from what is within 35 pixels. Windows of fusion see a little less around them."""
@@ -38,15 +37,8 @@ EXCLUSION = 6.0
 """Logits behind the best by which a source has lost for good: odds of 400 to 1."""
 EXCLUSION_RAMP = 2.0
 """Logits over which a source fades out of the means and maxima before it is left out."""
-LEFT_OUT = -1e4
-"""The logit of a source that is left out: it weighs nothing, and stays out on the levels below."""
 GAMMA = 2.0
 """How values stand to light when a veil is taken off: nearly the curve of most pictures, and cheap both ways."""
-LARGEST_OPACITY = 0.85
-"""A veil more opaque than this hides too much for taking it off to tell anything but noise."""
-FAINTEST_OPACITY = 0.1
-"""A veil fainter than this is left where it is, and one twice as opaque is taken off wholly: pixels without a veil stay
-exactly as they are. The best of five on rendered scenes; 0.02 is worse than leaving veils (benchmarks/veil.py)."""
 
 
 @dataclass(frozen=True)

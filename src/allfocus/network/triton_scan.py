@@ -31,7 +31,7 @@ class Launch:
 
 
 FORWARD = Launch(block=16, warps=16, registers=128)
-BACKWARD = Launch(block=16, warps=16, registers=255)
+BACKWARD = Launch(block=16, warps=8, registers=255)
 SHORTEST_PIECE = 64
 """Tokens in a piece, at least: fewer would not be worth the carry."""
 

@@ -115,7 +115,7 @@ def encode_stl(mesh: Mesh, picture: NDArray[np.float32], path: Path) -> Files:
     return {path: b"allfocus, millimetres".ljust(80, b" ") + struct.pack("<I", len(rows)) + rows.tobytes()}
 
 
-Encoder = Callable[[Mesh, NDArray[np.float32], Path], Files]
+MeshEncoder = Callable[[Mesh, NDArray[np.float32], Path], Files]
 
-MESH_ENCODERS: dict[str, Encoder] = {".glb": encode_glb, ".obj": encode_obj, ".ply": encode_ply, ".stl": encode_stl}
+MESH_ENCODERS: dict[str, MeshEncoder] = {".glb": encode_glb, ".obj": encode_obj, ".ply": encode_ply, ".stl": encode_stl}
 """Every ending of a mesh that can be written."""

@@ -17,7 +17,8 @@ from allfocus.images.encoders import ENCODERS
 from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import PLAIN_SUFFIXES
-from allfocus.images.reading import StackReader, open_stack
+from allfocus.images.stack_opening import open_stack
+from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, encode_image
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import find_readable

@@ -7,11 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.frame_corrections import FrameCorrections
+from allfocus.images.frame_file import list_frames
 from allfocus.images.hot_pixels import HotPixelFinder
 from allfocus.images.image import Image, require_match
 from allfocus.images.raw_decoder import read_mosaic
-from allfocus.images.reading import FrameCorrections, StackReader, guarded, list_frames, with_file
+from allfocus.images.reading import guarded, with_file
 from allfocus.images.sharpness import grey_of, measure_sharpness, show_something
+from allfocus.images.stack_reader import StackReader
+from allfocus.images.transfer import find_curve
+from allfocus.images.value_range import extremes_of
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import FuseOptions
 
@@ -21,17 +26,38 @@ LEAST_CHANGE = 1.5
 """How much sharper, as a factor, a part gets somewhere in the stack, for focus to matter there."""
 NEARLY_BEST = 0.85
 """Share of the best sharpness of a part with which a frame still adds to it."""
+BRIGHT_DARK = 0.5
+"""Share of the brightness of a frame from which on a dark frame may be none."""
+SAME_CURVE = 0.01
+"""How far, in light from 0 to 1, two curves that count as the same may be apart."""
 NOTHING_TO_ADD = "adds nothing: wherever focus matters, other frames are sharper"
 
 
 def check_dark(dark: str | None, reader: StackReader) -> None:
-    """Raise InputError when a dark frame is not one picture of the size and kind of the frames."""
+    """Raise InputError when a dark frame is not one picture of the size and kind of the frames, and none of them."""
     if dark is None:
         return
+    if Path(dark).is_dir():
+        raise InputError("a dark frame is one picture; this is a folder", where=dark, code="bad-option")
     found = list_frames([dark])
     if len(found) != 1:
         raise InputError(f"a dark frame is one picture; it holds {len(found)}", where=dark, code="bad-option")
+    if any(frame.path.exists() and frame.path.samefile(dark) for frame in reader.frames):
+        raise InputError(
+            "is the dark frame, and one of the frames as well",
+            where=dark,
+            hint=["move it to another folder", "name the frames without it"],
+            code="bad-option",
+        )
     require_match(reader.frames[0], found[0])
+    turned = next((frame for frame in reader.frames if frame.header.orientation != found[0].header.orientation), None)
+    if turned is not None:
+        raise InputError(
+            f"the camera was held otherwise than for {turned.name}, so its pixels would not meet those of the frames",
+            where=dark,
+            hint="take out the orientation of all of them, or take the dark frame again",
+            code="unequal-frames",
+        )
     if (found[0].header.camera is None) != (reader.frames[0].header.camera is None):
         raise InputError(
             "one of dark frame and frames is camera RAW, the other is not; give both in one format",
@@ -60,6 +86,19 @@ def find_corrections(
             )
         (place,) = list_frames([options.dark])
         dark = reader.decode(place)
+        low, high = extremes_of(dark.pixels, None)
+        if low < 0 or high > 1:
+            raise InputError(
+                f"its values run from {low:g} to {high:g}, those of the frames from 0 to 1; save it as the frames are",
+                where=options.dark,
+                code="unequal-frames",
+            )
+        _require_same_curve(dark, reader.describe(kept[0]), options.dark)
+        share = float(dark.pixels.mean()) / max(float(reader.read(kept[0]).pixels.mean()), 1e-9)
+        if share > BRIGHT_DARK:
+            notes.say(
+                f"the dark frame is {share:.0%} as bright as {reader.names[kept[0]]}; was it taken without light?"
+            )
     files = () if options.dark is None else (Path(options.dark),)
     if not options.hot_pixels:
         return FrameCorrections(None if dark is None else dark.pixels, files=files)
@@ -68,6 +107,21 @@ def find_corrections(
     notes.say(f"{count} hot pixel{'s are' if count != 1 else ' is'} filled from around" if count else "no hot pixels")
     pixels = None if dark is None else dark.pixels
     return FrameCorrections(pixels, None if sensor else hot, hot if sensor else None, files)
+
+
+def _require_same_curve(dark: Image, frame: Image, path: str) -> None:
+    """Raise InputError when the colour profiles of both tell different curves; where one has none, they agree."""
+    channels = 3 if dark.is_colour else 1  # the frame comes without pixels
+    curves = [find_curve(image.icc_profile, image.exif, channels=channels) for image in (dark, frame)]
+    ramp = np.linspace(0, 1, 33, dtype=np.float32)[None]
+    values = np.dstack([ramp] * 3) if dark.is_colour else ramp
+    ramps = [None if curve is None else curve.to_linear(values) for curve in curves]
+    if ramps[0] is not None and ramps[1] is not None and np.abs(ramps[0] - ramps[1]).max() > SAME_CURVE:
+        raise InputError(
+            "its colour profile has another curve than that of the frames; save it as the frames are",
+            where=path,
+            code="unequal-frames",
+        )
 
 
 def _find_hot(

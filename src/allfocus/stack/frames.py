@@ -11,8 +11,9 @@ from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
 from allfocus.images.image import Image
 from allfocus.images.photo_facts import facts_of, finished_by
-from allfocus.images.reading import StackReader, too_few_frames
 from allfocus.images.spool import FrameSpool
+from allfocus.images.stack_opening import too_few_frames
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.notes import RunNotes
 
 STRANGE = "does not seem to belong to the stack"
@@ -93,22 +94,20 @@ def _place_of(reference: int | None, chosen: Sequence[int], reader: StackReader)
     """Where the reference lies among the chosen frames."""
     if reference is None:
         return None
-    paths = [frame.path for frame in reader.frames]
-    files = list(getattr(reader, "files", paths))
-    # Files that could not be opened at all are no frames of the reader, but are counted by whoever counts.
-    counted = files if len(files) > reader.count else paths
-    if reference > len(counted):
+    # Of a video those frames are counted that are taken; of others also those that could not be opened at all.
+    of_video = any(frame.of_video for frame in reader.frames)
+    numbers, counted = (range(reader.count), reader.count) if of_video else (reader.numbers, reader.counted)
+    if reference > counted:
         raise InputError(
-            f"the reference is frame {reference}, but the stack has {len(counted)}",
-            hint=[f"give 1 to {len(counted)}", "{reference=default}"],
+            f"the reference is frame {reference}, but the stack has {counted}",
+            hint=[f"give 1 to {counted}", "{reference=default}"],
             code="bad-option",
         )
-    wanted = counted[reference - 1]
-    index = reference - 1 if counted is paths else next((n for n, path in enumerate(paths) if path == wanted), None)
+    index = next((index for index, number in enumerate(numbers) if number == reference - 1), None)
     if index is None or index not in chosen:
         raise InputError(
             "is to be the reference, but is left out",
-            where=wanted.name,
+            where=f"frame {reference}" if index is None else reader.names[index],
             hint=["choose another", "{reference=default}"],
             code="bad-option",
         )

@@ -53,7 +53,7 @@ class About:
     metavar: str | None = None
     """How the command line shows a value that is made of several."""
     ability: str = ""
-    """What the method must be able to do (a field of ``fusion.methods.Abilities``); empty for options of all."""
+    """What the method must be able to do (a field of ``fusion.method.Abilities``); empty for options of all."""
     rare: bool = False
     """Whether the studio shows it behind "More options"."""
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class About:
 
 
 class Demands(TypedDict):
-    """What is asked of a method; see ``fusion.methods.require_method``."""
+    """What is asked of a method; see ``fusion.method_choice.require_method``."""
 
     device: str
     prefer: str | None
@@ -248,7 +248,7 @@ class FuseOptions:
         return {"skip_bad": self.skip_bad, "reference": self.reference, "brightness": self.brightness}
 
     def demands(self, outputs: "FuseOutputs | None" = None) -> Demands:
-        """What the method must be able to do, as ``fusion.methods.require_method`` takes it.
+        """What the method must be able to do, as ``fusion.method_choice.require_method`` takes it.
 
         Args:
             outputs: What is to be written; None where that is not known yet.

@@ -13,7 +13,7 @@ from allfocus.depth.stack_depth import measure_stack, tell_depth
 from allfocus.files.placing import StagedFiles
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.inference import fallback_notices
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
 from allfocus.machine import limited_cores
@@ -140,7 +140,8 @@ def fuse_files(
         depth = None
         if outputs.shows_depth:
             tell = partial(notes.tell, "measuring")
-            depth = measure_stack(spool, result, exif=frames.exif, **plan.lengths(), progress=tell)
+            numbers = [reader.numbers[index] for index in kept]
+            depth = measure_stack(spool, result, exif=frames.exif, numbers=numbers, **plan.lengths(), progress=tell)
             notes.say(tell_depth(depth))
             notes.end_step("measuring")
 

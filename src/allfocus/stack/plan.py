@@ -12,11 +12,13 @@ from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
-from allfocus.fusion.methods import Method, require_method
+from allfocus.fusion.method import Method
+from allfocus.fusion.method_choice import require_method
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
 from allfocus.images.camera_colour import Development
 from allfocus.images.dng_encoder import require_known_colours
-from allfocus.images.reading import StackReader, open_stack
+from allfocus.images.stack_opening import open_stack
+from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.corrections import check_dark
 from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
@@ -165,6 +167,8 @@ class StackPlan:
             else:
                 check_output(path, overwrite=overwrite, bit_depth=16 if name in ("depth_map", "error_map") else None)
         refuse_shared_paths(self.files(count), self.reader)
+        if options.dark is not None:
+            InputFiles([options.dark]).refuse(self.files(count))
 
 
 def plan_stack(
@@ -223,8 +227,8 @@ def plan_stack(
         refuse_single_wishes(selection, outputs, options)
         if selection.deciding and len(selection.channels or ()) > 1 and not method.decides:
             raise cannot_share(method)
-    plan.check(reader.count)
     check_dark(options.dark, reader)
+    plan.check(reader.count)
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan
@@ -245,7 +249,7 @@ def _readable(reader: StackReader) -> Iterator[int]:
 
 
 def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
-    """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs with one name."""
+    """Raise InputError for an output that is a frame of the stack, left out or not, or two outputs in one place."""
     InputFiles(reader.files).refuse(outputs)
     folders = [os.path.realpath(path) + os.sep for path in reader.files if os.path.isdir(path)]
     for output in outputs:
@@ -257,3 +261,6 @@ def refuse_shared_paths(outputs: Sequence[Path], reader: StackReader) -> None:
         if name in taken:
             raise InputError("is named for two outputs; give each a name of its own", where=output)
         taken.add(name)
+    for output in outputs:  # an OME-Zarr is a folder, and replaced as a whole
+        if taken & {name_key(str(folder)) for folder in Path(os.path.realpath(output)).parents}:
+            raise InputError("lies in another of the outputs; choose another folder", where=output)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.depth.stack_depth import StackDepth
-from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.fusion.validity import covered_area
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image

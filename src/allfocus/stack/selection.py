@@ -8,10 +8,10 @@ from pathlib import Path
 from allfocus.errors import InputError, OutputError
 from allfocus.images.calibrated_files import imagej_cannot, is_ome_tiff, is_zarr_name
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
+from allfocus.images.frame_file import FrameFile
 from allfocus.images.listing import list_files
 from allfocus.images.numbered_names import group_numbered
-from allfocus.images.ome_zarr_files import is_zarr
-from allfocus.images.reading import FrameFile
+from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
 from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
 

@@ -22,12 +22,12 @@ from allfocus.files.placing import StagedFiles
 from allfocus.fusion.channels import Composite, fuse_channels, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.inference import fallback_notices
-from allfocus.fusion.methods import FusionResult, fuse
+from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
-from allfocus.images.reading import StackReader
 from allfocus.images.spool import FrameSpool
+from allfocus.images.stack_reader import StackReader
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
@@ -135,7 +135,12 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
             layer = _layer(result.image, channel, len(readers))
             seen = replace(result, image=layer)
             depth = measure_stack(
-                spools[channel], seen, exif=[], **plan.lengths(place), progress=partial(tell, "measuring")
+                spools[channel],
+                seen,
+                exif=[],
+                numbers=[readers[0].numbers[index] for index in kept],
+                **plan.lengths(place),
+                progress=partial(tell, "measuring"),
             )
             notes.say(tell_depth(depth) if place == 0 else "")
             notes.end_step("measuring")
@@ -175,7 +180,7 @@ class _SeenReader(StackReader):
 
     def __init__(self, readers: Sequence[StackReader], deciding: Sequence[int] | None) -> None:
         self._readers = readers
-        self.frames = readers[0].frames
+        self.frames, self.numbers, self.counted = readers[0].frames, readers[0].numbers, readers[0].counted
         chosen = range(len(readers)) if deciding is None else deciding
         self._composite = _measure(readers, chosen)
 

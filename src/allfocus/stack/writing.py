@@ -24,9 +24,9 @@ from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.ome_xml import describe_result
-from allfocus.images.ome_zarr_files import ZarrStack
-from allfocus.images.reading import StackReader
+from allfocus.images.ome_zarr_planes import ZarrStack
 from allfocus.images.spool import FrameSpool
+from allfocus.images.stack_reader import StackReader
 from allfocus.images.tiff_decoder import OWN_UNITS
 from allfocus.images.writing import ENCODERS, encode_image
 from allfocus.stack.notes import RunNotes

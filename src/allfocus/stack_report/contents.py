@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError
 from allfocus.fusion.lost_detail import LostDetail
-from allfocus.stack_report.pictures import Stack
+from allfocus.stack_report.pictures import ReportedStack
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class StackReport:
     """Anything else worth keeping (when, bit depth, colour profile, machine ...); shown at the end of the page."""
 
 
-def check_contents(report: StackReport, frames: Stack) -> None:
+def check_contents(report: StackReport, frames: ReportedStack) -> None:
     """Raise InputError, naming what is wrong, unless frames, names, picture and maps fit together."""
     if len(frames) != len(report.names) or not report.names:
         raise InputError(f"the report names {len(report.names)} frames but {len(frames)} were given; give one each")

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetail, LostPlace, paint_lost_detail
+from allfocus.fusion.lost_detail import WARNING_ERASED, WARNING_SHARE, LostDetail, paint_lost_detail
+from allfocus.fusion.lost_places import LostPlace
 from allfocus.pages.html import build_table, escape
 from allfocus.pages.pictures import Window, data_address
 from allfocus.stack_report.contents import StackReport
-from allfocus.stack_report.pictures import Stack, read_window, shrink_frame
+from allfocus.stack_report.pictures import ReportedStack, read_window, shrink_frame
 
 MAP_SIDE = 960
 """Pixels of the longer side of the map on the page."""
@@ -15,7 +16,7 @@ PLACE_SIDE = 256
 MOST_PLACES = 4
 
 
-def lost_section(report: StackReport, frames: Stack, gain: np.float32) -> str:
+def lost_section(report: StackReport, frames: ReportedStack, gain: np.float32) -> str:
     """The HTML about lost detail; empty where it was not measured.
 
     Args:
@@ -68,7 +69,7 @@ def _map(report: StackReport, lost: LostDetail) -> str:
     )
 
 
-def _close_up(report: StackReport, frames: Stack, place: LostPlace, gain: np.float32) -> str:
+def _close_up(report: StackReport, frames: ReportedStack, place: LostPlace, gain: np.float32) -> str:
     size = (int(report.image.shape[0]), int(report.image.shape[1]))
     rows, columns = place.window(size, side=min(PLACE_SIDE, *size))
     window: Window = (rows.start, columns.start, rows.stop - rows.start, columns.stop - columns.start)

@@ -15,9 +15,9 @@ from allfocus.images.conversion import from_integers
 from allfocus.images.spool import FrameSpool, SpooledFrame
 from allfocus.pages.pictures import Pixels, Window, in_colour
 
-Frame = NDArray[Any] | SpooledFrame
+ReportFrame = NDArray[Any] | SpooledFrame
 """A picture (H, W, 3) or (H, W): float in 0..1, uint8 or uint16; or one on disk."""
-Stack = Sequence[NDArray[np.float32]] | FrameSpool
+ReportedStack = Sequence[NDArray[np.float32]] | FrameSpool
 
 BAND = 256
 """Rows that are held at a time, about; a multiple of what they are reduced by."""
@@ -28,7 +28,7 @@ MIXTURE = 0.55
 """Grey for pixels that came from no single frame."""
 
 
-def shrink_frame(frame: Frame, largest_side: int) -> Pixels:
+def shrink_frame(frame: ReportFrame, largest_side: int) -> Pixels:
     """The frame (H, W, 3) in colour with no side above a limit; the mean of the pixels that each new one stands for.
 
     Example:
@@ -38,7 +38,7 @@ def shrink_frame(frame: Frame, largest_side: int) -> Pixels:
     return _reduce(frame, None, largest_side)
 
 
-def reduce_difference(fused: Frame, frame: Frame, largest_side: int) -> NDArray[np.float32]:
+def reduce_difference(fused: ReportFrame, frame: ReportFrame, largest_side: int) -> NDArray[np.float32]:
     """|fused - frame| (H, W), the mean over channels and over the pixels that each new one stands for.
 
     The difference is taken at full size: of reduced pictures hardly any would be left.
@@ -46,7 +46,7 @@ def reduce_difference(fused: Frame, frame: Frame, largest_side: int) -> NDArray[
     return _reduce(fused, frame, largest_side)
 
 
-def _reduce(first: Frame, second: Frame | None, largest_side: int) -> Pixels:
+def _reduce(first: ReportFrame, second: ReportFrame | None, largest_side: int) -> Pixels:
     height, width = first.shape[:2]
     factor = max(1, max(height, width) // largest_side)
     size = (max(1, round(width / factor)), max(1, round(height / factor)))
@@ -76,12 +76,12 @@ def _bands(height: int, factor: int) -> Iterator[slice]:
         yield slice(start, height if place == len(starts) - 1 else start + step)
 
 
-def _part(frame: Frame, rows: slice, columns: slice = slice(None)) -> Pixels:
+def _part(frame: ReportFrame, rows: slice, columns: slice = slice(None)) -> Pixels:
     part = frame[rows, columns]
     return from_integers(part) if part.dtype.kind == "u" else np.asarray(np.clip(part, 0, 1), np.float32)
 
 
-def read_window(frame: Frame, window: Window) -> Pixels:
+def read_window(frame: ReportFrame, window: Window) -> Pixels:
     """The pixels of a frame in a window, float32 in 0..1."""
     top, left, height, width = window
     return _part(frame, slice(top, top + height), slice(left, left + width))

@@ -23,7 +23,7 @@ from allfocus.stack_report.alignment_section import alignment_lines, alignment_s
 from allfocus.stack_report.contents import StackReport, check_contents
 from allfocus.stack_report.lost_section import lost_section
 from allfocus.stack_report.pictures import (
-    Stack,
+    ReportedStack,
     choose_gain,
     choose_windows,
     frame_colours,
@@ -54,7 +54,7 @@ def write_stack_report(
     report: StackReport,
     path: str | os.PathLike[str],
     *,
-    frames: Stack,
+    frames: ReportedStack,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
@@ -97,7 +97,7 @@ def check_report_path(path: str | os.PathLike[str], *, overwrite: bool = False) 
 
 
 def build_stack_report(
-    report: StackReport, *, frames: Stack, progress: Callable[[int, int], None] | None = None
+    report: StackReport, *, frames: ReportedStack, progress: Callable[[int, int], None] | None = None
 ) -> str:
     """The page as text; for the arguments see :func:`write_stack_report`."""
     check_contents(report, frames)
@@ -170,7 +170,7 @@ def _left_out(report: StackReport) -> str:
     )
 
 
-def _picture_section(report: StackReport, frames: Stack, windows: list[Window], gain: np.float32) -> str:
+def _picture_section(report: StackReport, frames: ReportedStack, windows: list[Window], gain: np.float32) -> str:
     height, width = report.image.shape[:2]
     picture = shrink_frame(report.image, FUSED_SIDE) * gain
     figures = {
@@ -198,7 +198,7 @@ def _picture_section(report: StackReport, frames: Stack, windows: list[Window], 
 <div class="closeups">{closer}</div>"""
 
 
-def _close_up(report: StackReport, frames: Stack, window: Window, number: int, gain: np.float32) -> str:
+def _close_up(report: StackReport, frames: ReportedStack, window: Window, number: int, gain: np.float32) -> str:
     top, left, height, width = window
     if report.decision is None:
         chosen = [0, len(frames) - 1]

@@ -4,14 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.network.stack_network import (
-    EXCLUSION,
-    LEFT_OUT,
-    Decision,
-    StackNetwork,
-    local_light,
-    unveil,
-)
+from allfocus.network.contract import LEFT_OUT
+from allfocus.network.stack_network import EXCLUSION, Decision, StackNetwork, local_light, unveil
 from allfocus.rivals.learning import Objective
 from allfocus.training.samples import Batch
 

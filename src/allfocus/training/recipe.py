@@ -18,8 +18,9 @@ from typing import Any, Literal
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
 from allfocus.network.checkpoint import make_config
+from allfocus.network.contract import SIZE_MULTIPLE
 from allfocus.network.paper_network import PaperNetworkConfig
-from allfocus.network.stack_network import SIZE_MULTIPLE, StackNetworkConfig
+from allfocus.network.stack_network import StackNetworkConfig
 from allfocus.training.blurring import LARGEST_KERNEL
 from allfocus.training.photos import LARGEST_SIDE
 from allfocus.training.samples import KERNELS, KINDS, ShuffleRecipe

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.network.stack_network import GAMMA, SIZE_MULTIPLE
+from allfocus.network.contract import SIZE_MULTIPLE
+from allfocus.network.stack_network import GAMMA
 from allfocus.training.blurring import (
     MARGIN,
     WIDE_MARGIN,

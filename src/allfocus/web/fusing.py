@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allfocus.errors import OutputError
-from allfocus.fusion.methods import require_method
+from allfocus.fusion.method_choice import require_method
 from allfocus.stack.options import FuseOptions
 from allfocus.stack.plan import cut_slabs
 from allfocus.web.events import LIBRARY

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allfocus.errors import AllfocusError
-from allfocus.images.reading import list_files
+from allfocus.images.listing import list_files
 from allfocus.scenes.catalogue import SCENES
 from allfocus.web.job_records import ABSENT, ACTIVE, Frame, Job, clean_name
 from allfocus.web.processes import TaskError

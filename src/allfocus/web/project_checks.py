@@ -19,7 +19,7 @@ from allfocus.errors import AllfocusError, InputError
 from allfocus.finishing.finish import PIXEL_SIZES
 from allfocus.fusion.faults import MOST_FAULTS
 from allfocus.images.decoded import require_pixels
-from allfocus.images.reading import list_frames
+from allfocus.images.frame_file import list_frames
 from allfocus.web.bodies import NewStroke
 from allfocus.web.job_records import (
     DONE,

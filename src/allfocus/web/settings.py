@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from allfocus.errors import InputError
-from allfocus.images.reading import MAX_PIXELS
+from allfocus.images.limits import MAX_PIXELS
 from allfocus.machine import cache_folder
 
 GIBIBYTE = 2**30

@@ -27,13 +27,17 @@ from allfocus.finishing.srgb import to_srgb
 from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.faults import find_faults
 from allfocus.fusion.frame_source import open_spool
-from allfocus.fusion.methods import find_method, fuse, require_method
+from allfocus.fusion.method_choice import find_method, require_method
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.decoded import require_pixels
+from allfocus.images.frame_file import list_frames
 from allfocus.images.image import Image
-from allfocus.images.reading import StackReader, list_frames, open_stack, read_image
+from allfocus.images.reading import read_image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_file import open_stack_file
+from allfocus.images.stack_opening import open_stack
+from allfocus.images.stack_reader import StackReader
 from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, write_image
 from allfocus.progress import StepProgress

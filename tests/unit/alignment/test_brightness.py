@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from allfocus.alignment.brightness import apply_gains, estimate_gains, to_light
+from allfocus.alignment.brightness import apply_gains, estimate_gains, light_and_slope
 from allfocus.scenes.rendering import render_scene
 from allfocus.scenes.textures import to_linear_light, to_srgb_curve
 
 
 def test_light_is_that_of_the_srgb_curve():
     values = np.linspace(0, 1, 256, dtype=np.float32)
-    light, slope = to_light(values)
+    light, slope = light_and_slope(values)
     assert light == pytest.approx(to_linear_light(values), abs=1e-6)
     assert slope[1:-1] == pytest.approx(np.gradient(light.astype(float), values.astype(float))[1:-1], rel=0.03)
 

@@ -8,7 +8,7 @@ import pytest
 from allfocus.batch.manifest import (
     FAILED,
     FUSED,
-    Manifest,
+    BatchManifest,
     StackRecord,
     content_key,
     frame_states,
@@ -38,7 +38,7 @@ def fused_record(frames, root):
 
 
 def test_what_is_appended_is_read_back_and_the_last_line_counts(tmp_path):
-    with Manifest(tmp_path).opened() as manifest:
+    with BatchManifest(tmp_path).opened() as manifest:
         manifest.append([record("a", FAILED, error="é"), record("b", notices=("x", "y"))])
         manifest.append([record("a", width=3, output_state=(1, 2))])
     assert read_manifest(tmp_path) == {
@@ -48,11 +48,11 @@ def test_what_is_appended_is_read_back_and_the_last_line_counts(tmp_path):
 
 
 def test_a_torn_last_line_is_dropped_and_the_next_one_is_whole(tmp_path):
-    with Manifest(tmp_path).opened() as manifest:
+    with BatchManifest(tmp_path).opened() as manifest:
         manifest.append([record("a"), record("b")])
     path = tmp_path / "manifest.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    with Manifest(tmp_path).opened() as manifest:
+    with BatchManifest(tmp_path).opened() as manifest:
         assert set(manifest.records) == {"a"}
         manifest.append([record("c")])
     assert set(read_manifest(tmp_path)) == {"a", "c"}
@@ -60,10 +60,10 @@ def test_a_torn_last_line_is_dropped_and_the_next_one_is_whole(tmp_path):
 
 
 def test_a_manifest_full_of_old_lines_is_made_short(tmp_path):
-    with Manifest(tmp_path).opened() as manifest:
+    with BatchManifest(tmp_path).opened() as manifest:
         for number in range(200):
             manifest.append([record("a", width=number)])
-    with Manifest(tmp_path).opened():
+    with BatchManifest(tmp_path).opened():
         pass
     assert len((tmp_path / "manifest.jsonl").read_bytes().splitlines()) == 1
     assert read_manifest(tmp_path)["a"].width == 199
@@ -75,9 +75,13 @@ def test_lines_that_are_not_ours_are_no_records(line):
 
 
 def test_only_one_run_at_a_time_writes(tmp_path):
-    with Manifest(tmp_path).opened(), pytest.raises(OutputError, match="another batch"), Manifest(tmp_path).opened():
+    with (
+        BatchManifest(tmp_path).opened(),
+        pytest.raises(OutputError, match="another batch"),
+        BatchManifest(tmp_path).opened(),
+    ):
         pass
-    with Manifest(tmp_path).opened():
+    with BatchManifest(tmp_path).opened():
         pass
 
 
@@ -129,7 +133,7 @@ def test_the_key_of_settings_depends_on_each_of_them_and_on_the_version():
 def test_a_full_disk_is_one_clear_error_also_on_closing(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
-    records = Manifest(tmp_path)
+    records = BatchManifest(tmp_path)
     # Not opened as such: no device may be a manifest.
     records._file = io.FileIO("/dev/full", "ab")
     with records._file, pytest.raises(OutputError, match=r"No space left on device.*free some space"):

@@ -19,7 +19,8 @@ from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.batch.planes.reading import PlaneSource, describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion import frame_source, planning
-from allfocus.images.ome_zarr_files import ZarrResult, describe_zarr
+from allfocus.images.ome_zarr_reading import describe_zarr
+from allfocus.images.ome_zarr_results import ZarrResult
 
 
 class ThisProcess:

@@ -8,7 +8,7 @@ import pytest
 
 from allfocus.benchmarking.inputs import RECIPES
 from allfocus.benchmarking.measuring import BenchmarkResult, ModeMeasurement
-from allfocus.benchmarking.plots import arrange, growth_panel, log_ticks, quality_over_cost
+from allfocus.benchmarking.plots import arrange_panels, growth_panel, log_ticks, quality_over_cost
 from allfocus.benchmarking.quality import Quality
 from allfocus.benchmarking.summary import TABLE_COLUMNS, summarise_modes, table_row, text_table
 
@@ -97,7 +97,7 @@ def test_the_plot_of_one_equal_result_is_still_a_plot():
 
 def test_growth_is_drawn_with_its_guide():
     panel = growth_panel("title", "frames", "CPU seconds", [(1, 2), (10, 20)], proportional=True)
-    plot = ElementTree.fromstring(arrange([panel], "growth"))
+    plot = ElementTree.fromstring(arrange_panels([panel], "growth"))
     guide, line = list(plot.iter("{http://www.w3.org/2000/svg}polyline"))
     assert guide.get("points") == line.get("points")
 

@@ -1,5 +1,6 @@
 """What single commands do that needs no process of its own."""
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -106,9 +107,7 @@ def test_lists_are_printed_for_people_and_as_json(capsys, monkeypatch, command):
 
 
 def test_methods_that_need_an_extra_say_which_and_are_not_among_those_that_can_run(capsys, monkeypatch):
-    from allfocus.fusion import methods
-
-    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main.run(["methods"]) == 0
     ready, _, waiting = capsys.readouterr().out.partition("\nThese cannot run here:\n")
     assert "ips-paper" not in ready.splitlines()
@@ -141,7 +140,7 @@ def test_a_run_without_weights_is_named(tmp_path):
     [["train", "photos", "--recipe", "r.toml", "-o", "run"], ["export", "weights.safetensors", "-o", "m.onnx"]],
 )
 def test_without_torch_the_message_names_the_extra(tmp_path, capsys, monkeypatch, arguments):
-    loaded_with_torch = ("torch", "allfocus.network", "allfocus.training", "allfocus.exporting")
+    loaded_with_torch = ("torch", "allfocus.network", "allfocus.training")
     for name in [name for name in sys.modules if name.startswith(loaded_with_torch)]:
         monkeypatch.delitem(sys.modules, name)
     import allfocus

@@ -63,3 +63,13 @@ def test_a_file_that_somebody_else_made_is_not_replaced_unasked(share, capsys):
 )
 def test_paths_are_quoted_as_the_specification_wants(word, quoted):
     assert quote(word) == quoted
+
+
+def test_a_setting_that_is_no_absolute_path_is_ignored(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert run(["desktop-entry"]) == 0
+    assert (tmp_path / "home/.local/share" / ENTRY).is_file()
+    assert not (tmp_path / "relative").exists()
+    capsys.readouterr()

@@ -10,8 +10,10 @@ import trimesh
 import allfocus
 from allfocus.depth.files import read_depth
 from allfocus.errors import InputError
-from allfocus.images.exif import EXIF_DIRECTORY, Directory, build_block
+from allfocus.images.exif import build_block
 from allfocus.images.image import Image
+from allfocus.images.tiff_directories import Directory
+from allfocus.images.tiff_layout import EXIF_DIRECTORY
 
 FRAMES, STEP, PIXEL = 6, 2.5, 0.8
 

@@ -7,7 +7,9 @@ import pytest
 
 from allfocus.depth.units import DepthScale, Length, read_length, scale_of_exif
 from allfocus.errors import InputError
-from allfocus.images.exif import EXIF_DIRECTORY, Directory, build_block
+from allfocus.images.exif import build_block
+from allfocus.images.tiff_directories import Directory
+from allfocus.images.tiff_layout import EXIF_DIRECTORY
 
 
 def exif_of(distance, order="<"):
@@ -42,7 +44,7 @@ def test_depth_goes_on_beyond_the_ends():
 
 def test_the_step_is_kept_as_written():
     assert str(read_length("2.50 µm")) == "2.5um"
-    assert DepthScale.of_step(Length(2.0, "um"), 4).step == 2.0
+    assert DepthScale.of_step(Length(2.0, "um"), range(4)).step == 2.0
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

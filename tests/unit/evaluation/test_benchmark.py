@@ -19,7 +19,7 @@ from allfocus.evaluation.benchmark import FORMAT, evaluate
 from allfocus.evaluation.cells import Cell, CellTask
 from allfocus.evaluation.compression import JpegCompression
 from allfocus.evaluation.workers import run_cells
-from allfocus.fusion.lost_detail import measure_lost_detail
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image
 from allfocus.metrics.scoring import score

@@ -17,9 +17,18 @@ import pytest
 import allfocus
 from allfocus.errors import InputError
 from allfocus.fusion import accelerators, inference
-from allfocus.fusion.accelerators import ACCELERATORS, Accelerator, Verdict, cache_file, compare, probe, remembered
+from allfocus.fusion.accelerators import (
+    ACCELERATORS,
+    Accelerator,
+    DeviceVerdict,
+    cache_file,
+    compare,
+    probe,
+    remembered,
+)
 from allfocus.fusion.devices import DEVICES
 from allfocus.fusion.inference import choose_device, fallback_notices, judge_device, run_level
+from allfocus.network.contract import INPUTS
 from allfocus.stack.options import describe_options
 
 # Of onnxruntime, because the processor is named twice where it stands in for something else.
@@ -77,7 +86,7 @@ def always(monkeypatch, **values):
 
     def timed(*arguments):
         found = honest(*arguments)
-        return Verdict(found.problem, found.difference, **values)
+        return DeviceVerdict(found.problem, found.difference, **values)
 
     monkeypatch.setattr(inference, "compare", timed)
 
@@ -114,7 +123,7 @@ def test_one_that_is_slower_is_not_taken_and_that_is_told_once(stand_in, monkeyp
 
 def test_a_gpu_of_nvidia_need_not_be_fast_on_small_stacks_but_right(monkeypatch):
     assert [one.name for one in ACCELERATORS.values() if not one.timed] == ["cuda"]
-    verdicts = {"right": Verdict(seconds=0.3, cpu_seconds=0.2), "wrong": Verdict("differs")}
+    verdicts = {"right": DeviceVerdict(seconds=0.3, cpu_seconds=0.2), "wrong": DeviceVerdict("differs")}
     for kind, expected in (("right", True), ("wrong", False)):
         monkeypatch.setattr(inference, "_judge", lambda *arguments, kind=kind, **options: verdicts[kind])
         assert judge_device("cuda").is_worth_it == judge_device("cuda-onnx").is_worth_it == expected
@@ -216,7 +225,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(stand_in, monkeypatch, 
 
 
 def test_another_network_is_judged_by_itself():
-    verdicts = iter([Verdict("wrong"), Verdict()])
+    verdicts = iter([DeviceVerdict("wrong"), DeviceVerdict()])
     assert not remembered("openvino", "context", b"one", lambda: next(verdicts)).is_right
     assert remembered("openvino", "context", b"two", lambda: next(verdicts)).is_right
     assert not remembered("openvino", "context", b"one", lambda: next(verdicts)).is_right
@@ -229,8 +238,8 @@ def test_the_probe_tells_a_decision_from_its_opposite():
     def run(sign):
         return lambda: lambda inputs: [sign * session.run(None, inputs)[0]]
 
-    assert compare(run(1), run(1), inference.INPUTS[:2]).difference == 0
-    assert compare(run(-1), run(1), inference.INPUTS[:2]).difference > 0.2
+    assert compare(run(1), run(1), INPUTS[:2]).difference == 0
+    assert compare(run(-1), run(1), INPUTS[:2]).difference > 0.2
 
 
 def test_doctor_tells_what_is_used_and_why(run_command, tmp_path):

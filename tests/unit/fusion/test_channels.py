@@ -9,7 +9,8 @@ import pytest
 from allfocus.errors import InputError
 from allfocus.fusion.channels import Composite, fuse_channels, measure_composite
 from allfocus.fusion.frame_source import open_spool
-from allfocus.fusion.methods import find_method, fuse
+from allfocus.fusion.method_choice import find_method
+from allfocus.fusion.stack_fusion import fuse
 
 SIZE, PLANES = (96, 128), 4
 GAINS = (0.6, 0.04, 0.2, 0.1)

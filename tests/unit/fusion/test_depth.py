@@ -6,7 +6,7 @@ import pytest
 from allfocus.errors import InputError
 from allfocus.fusion import depth as depth_module
 from allfocus.fusion.depth import colour_depth, smooth_depth
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.rendering import render_scene
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import allfocus
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.fusion.faults import LOST, MOST_FAULTS, MOST_NODES, UNSURE, Fault, _walk, find_faults
-from allfocus.fusion.lost_detail import measure_lost_detail
-from allfocus.fusion.methods import FusionResult
+from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.scenes.rendering import render_scene
 
 LEGS = (((60, 60), (170, 120)), ((220, 250), (330, 190)), ((380, 50), (430, 170)))

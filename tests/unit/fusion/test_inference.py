@@ -9,14 +9,8 @@ import pytest
 from allfocus.errors import InputError
 from allfocus.fusion import accelerators, inference
 from allfocus.fusion.decisions import EXCLUSION
-from allfocus.fusion.inference import (
-    Above,
-    choose_device,
-    processor_count,
-    run_level,
-    three_channels,
-    weights_folder,
-)
+from allfocus.fusion.inference import Above, choose_device, processor_count, run_level, three_channels, weights_folder
+from allfocus.network.contract import INPUTS
 
 
 def random_frames(count, shape, seed=0):
@@ -98,7 +92,7 @@ def test_a_session_is_made_once_for_each_graph_and_number_of_threads():
     assert len({id(session) for session in sessions.values()}) == 3
     assert sessions["context"] is inference._session("cpu", 1, None, "context")
     names = {kind: [entry.name for entry in session.get_inputs()] for kind, session in sessions.items()}
-    assert names == {"whole": ["frames", "inside"], "context": list(inference.INPUTS), "refine": list(inference.INPUTS)}
+    assert names == {"whole": ["frames", "inside"], "context": list(INPUTS), "refine": list(INPUTS)}
 
 
 def test_a_network_that_is_written_in_place_of_another_is_read_again(tmp_path):

@@ -19,9 +19,9 @@ from allfocus.fusion.areas import Maps
 from allfocus.fusion.average import fuse_average
 from allfocus.fusion.frame_source import MemorySource, open_spool
 from allfocus.fusion.learned import fuse_ips
-from allfocus.fusion.methods import fuse
 from allfocus.fusion.paper import fuse_ips_paper
 from allfocus.fusion.planning import LEAST_NOISE, estimate_noise, plan_fusion, value_range
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.fusion.windows import block_sharpness
 from allfocus.images.transfer import SRGB, Curve
 from allfocus.scenes.rendering import render_scene

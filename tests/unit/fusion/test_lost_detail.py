@@ -7,14 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allfocus.errors import InputError
-from allfocus.fusion.lost_detail import (
-    DetailMeter,
-    LostDetail,
-    LostPlace,
-    measure_lost_detail,
-    measured_scale,
-    paint_lost_detail,
-)
+from allfocus.fusion.detail_meter import DetailMeter, measure_lost_detail, measured_scale
+from allfocus.fusion.lost_detail import LostDetail, paint_lost_detail
+from allfocus.fusion.lost_places import LostPlace
 from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from allfocus.fusion import mending
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.fusion.frame_source import MemorySource
-from allfocus.fusion.lost_detail import measure_lost_detail
 from allfocus.fusion.mending import mend_lost_detail
 
 SIZE = (200, 240)

@@ -3,6 +3,8 @@
 import base64
 import importlib
 import importlib.resources
+import importlib.util
+import json
 
 import numpy as np
 import pytest
@@ -10,30 +12,29 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from allfocus import plugins
+from allfocus.cli import main
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import areas, lost_detail, mending, methods, windows
+from allfocus.fusion import areas, detail_meter, mending, method_choice, methods, windows
 from allfocus.fusion.inference import KEYS
 from allfocus.fusion.maps import FusedMaps
-from allfocus.fusion.methods import (
-    METHODS,
-    Abilities,
-    FusionResult,
-    Method,
-    find_method,
-    fuse,
-    list_methods,
-    require_method,
-)
+from allfocus.fusion.method import Abilities, Method
+from allfocus.fusion.method_choice import find_method, require_method
+from allfocus.fusion.methods import METHODS, list_methods
+from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool
 from allfocus.scenes.rendering import render_scene
 
-PYRAMIDS = ["laplacian-pyramid", "laplacian-pyramid-energy"]
-CORE = ["ips", "ips-hard", "dsift", "dct-corr", *PYRAMIDS, "guided-filter", "wavelet", "depth-map", "average"]
-RUNNING = [*CORE, "ips-paper"]
-RIVALS = ["cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void", "stackmff-v4"]
-"""Checked in tests/unit/rivals, as most need weights."""
-DECIDING = ["ips", "ips-hard", "dsift", "dct-corr", "depth-map"]
+PUBLISHED = {
+    *("ips", "ips-hard", "ips-paper", "dsift", "dct-corr", "laplacian-pyramid", "laplacian-pyramid-energy"),
+    *("guided-filter", "wavelet", "depth-map", "average"),
+    *("cnn", "ifcnn", "swinfusion", "u2fusion", "mff-gan", "zmff", "fusion2void", "stackmff-v4"),
+}
+"""Names that users write into commands, recipes and manifests; the one list that is kept by hand."""
+CORE = [name for name, method in METHODS.items() if not method.extra]
+RUNNING = [name for name, method in METHODS.items() if method.extra != "rivals"]
+"""The others are checked in tests/unit/rivals, as most need weights."""
+DECIDING = [name for name in RUNNING if METHODS[name].decides]
 
 every_method = pytest.mark.parametrize("method", RUNNING)
 
@@ -52,7 +53,8 @@ def small_pair(dtype=np.float32, *, colour=True):
 
 def test_the_table_holds_every_method_and_the_default_is_first():
     names = [method.name for method in list_methods()]
-    assert sorted(names) == sorted([*RUNNING, *RIVALS])
+    assert sorted(names) == sorted(PUBLISHED)
+    assert {*CORE} > {*DECIDING} > {"ips", "ips-hard"}
     assert names[0] == "ips"
     assert all(name == method.name for name, method in METHODS.items())
 
@@ -70,7 +72,7 @@ def test_the_function_of_a_method_that_runs_exists(method):
 
 
 def test_a_method_whose_extra_is_missing_says_which(monkeypatch):
-    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert METHODS["ips-paper"].missing == "it needs the extra train: pip install 'allfocus[train]'"
     assert METHODS["zmff"].missing == "it needs the extra rivals: pip install 'allfocus[rivals]'"
     assert not METHODS["ips"].missing
@@ -128,11 +130,11 @@ def install(monkeypatch):
     def offer(**entries):
         found = [Entry(name, value) for name, value in entries.items()]
         monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == plugins.METHODS_GROUP else [])
-        methods.all_methods.cache_clear()
+        methods.method_catalogue.cache_clear()
 
     yield offer
     monkeypatch.undo()
-    methods.all_methods.cache_clear()
+    methods.method_catalogue.cache_clear()
 
 
 def test_methods_of_installed_packages_are_listed_and_fuse(install):
@@ -150,9 +152,27 @@ def test_methods_of_installed_packages_are_listed_and_fuse(install):
         fuse(frames, method="brightest", prefer="near")
 
 
-def test_a_method_of_a_package_does_not_replace_ours(install):
-    install(average=lambda frames: frames[0])
+def test_a_method_of_a_package_does_not_replace_ours_and_that_is_told(install, capsys):
+    install(average=lambda frames: frames[0], brightest=np.maximum.reduce)
     assert find_method("average") is METHODS["average"]
+    assert main.run(["methods"]) == 0
+    shown = capsys.readouterr()
+    assert "brightest" in shown.out.splitlines()
+    assert shown.err.startswith("warning: average of the package a-package is passed over: allfocus has something")
+    assert shown.err.endswith("(name-taken)\n")
+    assert main.run(["methods", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["passed_over"]
+    assert (told["code"], told["parameters"]["package"]) == ("name-taken", "a-package")
+
+
+def test_of_two_packages_with_one_name_the_second_is_passed_over_and_told(install):
+    def mine(frames):
+        return frames[0]
+
+    install(first=Method("mine", "one", function=mine), second=Method("mine", "another", function=mine))
+    assert find_method("mine").summary == "one"
+    (error,) = methods.method_catalogue().passed_over
+    assert error.parameters["owner"] == "a-package"
 
 
 @pytest.mark.parametrize(("value", "words"), [(RuntimeError("broken"), "cannot be loaded"), (3, "is a int")])
@@ -380,7 +400,7 @@ def test_progress_is_called_and_ends_when_all_is_done(method):
 
 def test_the_default_method_is_ips(monkeypatch):
     asked = []
-    monkeypatch.setattr(methods, "find_method", lambda name: asked.append(name) or METHODS["average"])
+    monkeypatch.setattr(method_choice, "find_method", lambda name: asked.append(name) or METHODS["average"])
     fuse(small_pair())
     assert asked == ["ips"]
 
@@ -481,13 +501,13 @@ def test_masks_keep_a_frame_from_counting_where_it_has_no_pixels(method, monkeyp
     half = whole.copy()
     half[:, :104] = False
     given = []
-    measure = lost_detail.measure_lost_detail
+    measure = detail_meter.measure_lost_detail
 
     def remember(image, frames, *, valid):
         given.extend(mask[:, :] for mask in valid)
         return measure(image, frames, valid=valid)
 
-    for module in (lost_detail, mending):
+    for module in (detail_meter, mending):
         monkeypatch.setattr(module, "measure_lost_detail", remember)
     lost = fuse(scene.frames, method=method, valid=[half, half, half, whole]).lost_detail
     # A picture in which places were decided again is measured again.

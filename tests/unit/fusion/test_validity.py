@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from allfocus.errors import InputError
-from allfocus.fusion.methods import METHODS, fuse
+from allfocus.fusion.methods import METHODS
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.fusion.validity import check_masks, covered_area, fill_invalid, nearest_valid
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool

@@ -13,8 +13,8 @@ from allfocus.fusion.areas import Maps, fuse_area
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions
 from allfocus.fusion.frame_source import MemorySource, open_spool
 from allfocus.fusion.learned import fuse_ips
-from allfocus.fusion.methods import fuse
 from allfocus.fusion.planning import plan_fusion, plan_levels
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.fusion.windows import (
     BLOCK,
     CORE,
@@ -161,10 +161,10 @@ def test_the_network_sees_a_margin_around_a_core_or_the_end_of_the_picture(size,
 
 def test_margins_and_cores_lie_on_the_grids_of_the_network():
     pytest.importorskip("torch")
-    from allfocus.network import stack_network
+    from allfocus.network import contract, stack_network
 
     assert MARGIN % STEP == 0
-    assert STEP % (2 * stack_network.SIZE_MULTIPLE) == 0
+    assert STEP % (2 * contract.SIZE_MULTIPLE) == 0
     assert stack_network.REACH < FULL_MARGIN
 
 

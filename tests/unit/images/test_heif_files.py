@@ -8,9 +8,10 @@ import pytest
 import allfocus
 from allfocus.errors import MissingDependencyError, OutputError
 from allfocus.images.colour_profile import adobe_profile
-from allfocus.images.exif import SOFTWARE, Directory, build_block, parse_block
+from allfocus.images.exif import SOFTWARE, build_block, parse_block
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
+from allfocus.images.tiff_directories import Directory
 from allfocus.images.writing import write_image
 
 EXIF = build_block(Directory([(SOFTWARE, 2, 5, b"mine\x00")]))

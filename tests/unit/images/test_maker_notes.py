@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from allfocus.errors import AllfocusError
 from allfocus.images import maker_notes
-from allfocus.images.exif import EXIF_DIRECTORY, Directory, FileSlices, build_block, lay_out
+from allfocus.images.exif import build_block
 from allfocus.images.maker_notes import FOCUS, OTHER, Bracketing
 from allfocus.images.photo_facts import facts_of, read_photo_facts
+from allfocus.images.tiff_directories import Directory, lay_out
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, FileSlices
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 _spec = importlib.util.spec_from_file_location("rendered_shoot", BENCHMARKS / "rendered_shoot.py")

@@ -13,7 +13,8 @@ import allfocus
 from allfocus.errors import InputError, OutputError
 from allfocus.images.camera_colour import Development
 from allfocus.images.image import Image
-from allfocus.images.reading import open_stack, read_image
+from allfocus.images.reading import read_image
+from allfocus.images.stack_opening import open_stack
 from allfocus.images.writing import write_image
 
 rawpy = pytest.importorskip("rawpy", reason="rawpy is not installed (pip install 'allfocus[raw]')")

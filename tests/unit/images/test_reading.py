@@ -16,8 +16,11 @@ from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images import reading
 from allfocus.images.encoders import encode_png
 from allfocus.images.exif import parse_block
+from allfocus.images.frame_file import list_frames
 from allfocus.images.image import Image, ImageStack
-from allfocus.images.reading import list_frames, natural_order, open_stack, read_image, read_stack
+from allfocus.images.listing import natural_order
+from allfocus.images.reading import read_image
+from allfocus.images.stack_opening import open_stack, read_stack
 from allfocus.images.writing import to_integers, write_image
 
 
@@ -161,7 +164,7 @@ def test_the_range_of_a_stack_passes_over_a_damaged_frame_and_what_a_mask_hides(
 def test_integers_are_not_decoded_for_their_range(tmp_path, monkeypatch):
     stack = write_frames(tmp_path, ["a.png", "b.png"])
     reader = open_stack(stack)
-    monkeypatch.setattr("allfocus.images.reading.read_image", None)
+    monkeypatch.setattr("allfocus.images.stack_reader.read_image", None)
     assert reader.value_range.is_unit
 
 

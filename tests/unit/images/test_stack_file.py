@@ -9,8 +9,8 @@ import tifffile
 
 import allfocus
 from allfocus.images.dimensions import Channel, Objective
-from allfocus.images.reading import StackReader
 from allfocus.images.stack_file import as_colour, open_stack_file
+from allfocus.images.stack_reader import StackReader
 
 zarr = pytest.importorskip("zarr", reason="needs the extra batch")
 

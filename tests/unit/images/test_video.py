@@ -6,7 +6,8 @@ import pytest
 
 import allfocus
 from allfocus.errors import InputError
-from allfocus.images.reading import list_frames, open_stack
+from allfocus.images.frame_file import list_frames
+from allfocus.images.stack_opening import open_stack
 from allfocus.images.video import VideoReader, choose_frames, is_video
 
 LOSSLESS, LOSSY = ("FFV1", "mkv"), ("mp4v", "mp4")
@@ -89,3 +90,18 @@ def test_frames_larger_than_the_limit_are_refused(sweep):
     with pytest.raises(InputError, match="more than the limit of 1000 pixels") as caught:
         open_stack(sweep, max_pixels=1000)
     assert caught.value.code == "too-many-pixels"
+
+
+@pytest.mark.parametrize(("code", "ending"), [("MJPG", "avi"), LOSSLESS])
+def test_a_video_that_is_cut_off_is_damaged(scene, tmp_path, code, ending):
+    whole = film(tmp_path / f"whole.{ending}", scene.frames, code).read_bytes()
+    cut = tmp_path / f"cut.{ending}"
+    cut.write_bytes(whole[: len(whole) * 6 // 10])
+    with pytest.raises(InputError, match=rf"cut\.{ending}: only \d+ of its 24 frames can be decoded"):
+        open_stack(cut)
+
+
+def test_frames_of_a_video_know_their_numbers(sweep):
+    reader = open_stack(sweep)
+    assert reader.numbers == tuple(frame.page for frame in reader.frames)
+    assert reader.counted == 24

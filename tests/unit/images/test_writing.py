@@ -16,9 +16,10 @@ from PIL import ImageCms, JpegImagePlugin
 from allfocus.errors import OutputError
 from allfocus.files.placing import replace_file
 from allfocus.images.encoders import encode_tiff
-from allfocus.images.exif import EXIF_DIRECTORY, GPS_DIRECTORY, add_history, parse_block
+from allfocus.images.exif import add_history, parse_block
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
+from allfocus.images.tiff_layout import EXIF_DIRECTORY, GPS_DIRECTORY
 from allfocus.images.writing import check_output, to_integers, write_image
 
 

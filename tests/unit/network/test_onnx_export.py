@@ -16,17 +16,8 @@ from allfocus.errors import ExportError, InputError
 from allfocus.fusion import inference
 from allfocus.network import onnx_export
 from allfocus.network.checkpoint import load_network, save_network
-from allfocus.network.onnx_export import (
-    INPUTS,
-    OUTPUTS,
-    REFINE_KEY,
-    WHOLE_KEY,
-    ExportReport,
-    LevelGraph,
-    RefinerGraph,
-    WholeGraph,
-    export_onnx,
-)
+from allfocus.network.contract import INPUTS, OUTPUTS, REFINE_KEY, WHOLE_KEY
+from allfocus.network.onnx_export import ExportReport, LevelGraph, RefinerGraph, WholeGraph, export_onnx
 from allfocus.network.stack_network import EXCLUSION, StackNetwork, StackNetworkConfig
 
 WEIGHTS = Path(str(importlib.resources.files("allfocus"))) / "weights"
@@ -195,7 +186,9 @@ def test_a_run_folder_is_taken_for_its_weights(quick_export, tmp_path):
 
 
 def test_a_network_that_computes_something_else_is_refused(quick_export, other_weights, tmp_path):
-    with pytest.raises(ExportError, match=r"model\.onnx: ONNX differs from torch by .*; the tolerance is 0\.0001"):
+    with pytest.raises(
+        ExportError, match=r"weights\.safetensors: ONNX differs from torch by .*; the tolerance is 0\.0001"
+    ):
         export_onnx(other_weights, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -237,7 +230,7 @@ def test_a_failed_proof_keeps_the_file_that_was_there(quick_export, monkeypatch,
     output.write_bytes(b"the one before")
     monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
     with pytest.raises(ExportError, match="differs"):
-        export_onnx(WEIGHTS / "ips.safetensors", output)
+        export_onnx(WEIGHTS / "ips.safetensors", output, overwrite=True)
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
     assert output.read_bytes() == b"the one before"
 

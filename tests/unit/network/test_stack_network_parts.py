@@ -8,10 +8,9 @@ import torch
 
 from allfocus.fusion import windows
 from allfocus.network.blocks import HeadMambaBlock, ResBlock
+from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY
 from allfocus.network.stack_network import (
     EXCLUSION,
-    FAINTEST_OPACITY,
-    LARGEST_OPACITY,
     REACH,
     REFINER_REACH,
     Decision,

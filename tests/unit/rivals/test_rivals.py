@@ -10,7 +10,9 @@ from PIL import Image
 torch = pytest.importorskip("torch", reason="needs the extra rivals")
 
 from allfocus.cli.main import run  # noqa: E402
-from allfocus.fusion.methods import METHODS, find_method, fuse  # noqa: E402
+from allfocus.fusion.method_choice import find_method  # noqa: E402
+from allfocus.fusion.methods import METHODS  # noqa: E402
+from allfocus.fusion.stack_fusion import fuse  # noqa: E402
 from allfocus.metrics.scoring import score  # noqa: E402
 from allfocus.rivals import cnn, fusion2void, ifcnn, mff_gan, stackmff_v4, swinfusion, u2fusion, zmff  # noqa: E402
 from allfocus.rivals.catalogue import RIVALS  # noqa: E402

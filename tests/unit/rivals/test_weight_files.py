@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion.methods import absolute_name, find_method, require_method, weights_files
+from allfocus.fusion.method import weights_files
+from allfocus.fusion.method_choice import absolute_name, find_method, require_method
 from allfocus.rivals import weight_files
 from allfocus.rivals.weight_files import find_weights, read_weights
 

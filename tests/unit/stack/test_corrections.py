@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import tifffile
+from PIL import Image as PillowImage
 
 import allfocus
 from allfocus.errors import InputError
-from allfocus.images.colour_profile import srgb_profile
+from allfocus.images.colour_profile import SRGB_PRIMARIES, make_profile, srgb_profile
 from allfocus.images.hot_pixels import HotPixelFinder, fill_hot_pixels
 from allfocus.images.image import Image
 from allfocus.images.transfer import SRGB
@@ -190,3 +192,106 @@ def test_frames_in_units_of_their_own_have_no_dark_frame(tmp_path):
     dark = write_image(Image(np.full((64, 64), 1.0, np.float32), bit_depth=32), tmp_path / "dark.tif")
     with pytest.raises(InputError, match="have no dark frame"):
         allfocus.fuse_files(paths, tmp_path / "out.tif", align=False, method="average", dark=str(dark))
+
+
+def test_a_dark_frame_in_other_units_is_refused(tmp_path, scene):
+    """Subtracted as it stands it would leave nothing but black."""
+    paths, dark = save(tmp_path / "clean", scene.frames), tmp_path / "counts.tif"
+    tifffile.imwrite(dark, np.full((*SIZE, 3), 300, np.float32), photometric="rgb")
+    with pytest.raises(InputError, match=r"counts\.tif: its values run from 300 to 300"):
+        fuse(paths, tmp_path, dark=str(dark))
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_a_dark_frame_that_is_one_of_the_frames_is_refused(tmp_path, scene):
+    paths = save(tmp_path / "clean", scene.frames)
+    (tmp_path / "link.png").symlink_to(paths[1])
+    for dark in (paths[1], tmp_path / "link.png"):
+        with pytest.raises(InputError, match="is the dark frame, and one of the frames as well"):
+            fuse(paths, tmp_path, dark=str(dark))
+
+
+def test_a_dark_frame_that_is_bright_is_told(tmp_path, scene):
+    paths = save(tmp_path / "clean", scene.frames)
+    dark = write_image(scene.frames[0], tmp_path / "dark.png", bit_depth=16)
+    result = fuse(paths, tmp_path, dark=str(dark))
+    assert "the dark frame is 100% as bright as 0.png; was it taken without light?" in result.notices
+
+
+@pytest.mark.parametrize("place", ["", "clean"])
+def test_a_folder_is_no_dark_frame(tmp_path, scene, monkeypatch, place):
+    paths = save(tmp_path / "clean", scene.frames)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="this is a folder"):
+        fuse(paths, tmp_path, dark=place)
+
+
+def test_a_dark_frame_of_a_camera_that_was_held_otherwise_is_refused(tmp_path, scene):
+    """Turned upright, its pixels lie where other pixels of the sensor do."""
+    paths = save(tmp_path / "clean", scene.frames)
+    exif = PillowImage.Exif()
+    exif[0x0112] = 3
+    PillowImage.new("RGB", SIZE[::-1]).save(tmp_path / "turned.png", exif=exif.tobytes())
+    with pytest.raises(InputError, match=r"turned\.png: the camera was held otherwise than for 0\.png"):
+        fuse(paths, tmp_path, dark=str(tmp_path / "turned.png"))
+
+
+def test_the_dark_frame_as_output_is_refused_before_the_work(tmp_path, scene):
+    paths = save(tmp_path / "clean", scene.frames)
+    dark = write_image(np.zeros((*SIZE, 3), np.float32), tmp_path / "dark.png")
+    seen = []
+    with pytest.raises(InputError, match="will not be replaced"):
+        fuse(
+            paths,
+            tmp_path,
+            dark=str(dark),
+            check_map=str(dark),
+            overwrite=True,
+            progress=lambda *step: seen.append(step),
+        )
+    assert seen == []
+
+
+def test_depth_counts_the_steps_of_frames_that_are_left_out(tmp_path):
+    """With every second frame damaged, the others are two steps apart."""
+    scene = allfocus.render_scene("slope", frames=9, size=(96, 128))
+    whole = save(tmp_path / "whole", scene.frames)
+    holed = save(tmp_path / "holed", scene.frames)
+    for number in (1, 3, 5):
+        holed[number].write_bytes(b"damaged")
+    few = [path for number, path in enumerate(whole) if number not in (1, 3, 5)]
+    options = {"align": False, "z_step": "10um", "skip_bad": True, "overwrite": True}
+
+    def places(paths):
+        result = allfocus.fuse_files(paths, tmp_path / "x.png", depth_map=tmp_path / "depth.tif", **options)
+        return result.measured_depth.scale.places
+
+    assert places(holed) == (0, 20, 40, 60, 70, 80)
+    assert places(few) == (0, 10, 20, 30, 40, 50)
+    assert places(whole) == tuple(range(0, 90, 10))
+
+
+@pytest.mark.parametrize("colour", [True, False], ids=["colour", "grey"])
+def test_a_dark_frame_with_another_curve_is_refused(tmp_path, scene, colour):
+    frames = [frame if colour else frame[..., 1] for frame in scene.frames]
+    own, linear = (make_profile("own", exponent, SRGB_PRIMARIES if colour else None) for exponent in (2.2, 1.0))
+    paths = save(tmp_path / "clean", frames, profile=own)
+    for profile in (None, own, linear):
+        (dark,) = save(tmp_path / "dark", [np.zeros_like(frames[0])], profile=profile)
+        if profile != linear:
+            fuse(paths, tmp_path, dark=str(dark), overwrite=True)
+            dark.unlink()
+    with pytest.raises(InputError, match=r"0\.png: its colour profile has another curve"):
+        fuse(paths, tmp_path, dark=str(dark), overwrite=True)
+
+
+def test_the_reference_is_counted_among_the_files_that_are_taken(tmp_path, scene):
+    """RAW files that are passed over do not count."""
+    paths = save(tmp_path / "shots", scene.frames)
+    for path in paths:
+        write_image(allfocus.read_image(path), path.with_suffix(".jpg"))
+        path.with_suffix(".nef").write_bytes(b"passed over")
+        path.unlink()
+    result = allfocus.fuse_files(tmp_path / "shots", tmp_path / "x.png", method="average", pairs="jpeg", reference=3)
+    assert result.frames[result.alignment.reference] == "2.jpg"
+    assert result.alignment.reference == 2

@@ -14,10 +14,11 @@ from allfocus.alignment.placement import common_window, whole_pixels
 from allfocus.alignment.transforms import corner_motion, warp_picture
 from allfocus.errors import InputError, OutputError
 from allfocus.fusion.depth import colour_depth
-from allfocus.fusion.methods import fuse
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.exif import add_history
 from allfocus.images.image import Image
-from allfocus.images.reading import open_stack, read_image
+from allfocus.images.reading import read_image
+from allfocus.images.stack_opening import open_stack
 from allfocus.images.writing import to_integers, write_image
 from allfocus.scenes.rendering import Scene, render_scene
 from allfocus.stack.frames import PlacedFrames
@@ -64,7 +65,7 @@ def no_reading(monkeypatch):
     def read(self, index):
         raise AssertionError(f"frame {index} was read")
 
-    monkeypatch.setattr("allfocus.images.reading.StackReader.read", read)
+    monkeypatch.setattr("allfocus.images.stack_reader.StackReader.read", read)
 
 
 # Alignment
@@ -826,7 +827,7 @@ def test_frames_are_held_on_disk_one_at_a_time(monkeypatch, desk_files, output):
     """Whatever the length of the stack, at most two decoded frames exist at once while it is read."""
     import weakref
 
-    from allfocus.images.reading import StackReader
+    from allfocus.images.stack_reader import StackReader
 
     alive: list[weakref.ref] = []
     most = 0

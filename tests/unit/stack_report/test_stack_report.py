@@ -10,7 +10,7 @@ import pytest
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError, OutputError
-from allfocus.fusion.lost_detail import measure_lost_detail
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.images.spool import FrameSpool
 from allfocus.pages.html import build_page
 from allfocus.pages.pictures import data_address, shrink

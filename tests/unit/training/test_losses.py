@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
+from allfocus.network.contract import LEFT_OUT
 from allfocus.network.stack_network import (
     EXCLUSION,
-    LEFT_OUT,
     Decision,
     StackNetwork,
     StackNetworkConfig,

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from allfocus.errors import InputError
-from allfocus.fusion.methods import find_method, fuse
+from allfocus.fusion.method_choice import find_method
+from allfocus.fusion.stack_fusion import fuse
 from allfocus.metrics.structural_similarity import structural_similarity_index
 from allfocus.network.checkpoint import read_tensors, save_tensors
 from allfocus.rivals import mff_gan

@@ -11,7 +11,7 @@ import pytest
 import tifffile
 from numpy.typing import NDArray
 
-from allfocus.fusion.lost_detail import measure_lost_detail
+from allfocus.fusion.detail_meter import measure_lost_detail
 from allfocus.web.settings import ServerSettings
 
 

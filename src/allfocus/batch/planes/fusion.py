@@ -17,7 +17,7 @@ from allfocus.batch.planes.reading import PlaneStack, describe_planes
 from allfocus.batch.planes.tasks import (
     MAPS,
     MEASURED,
-    Block,
+    PixelBlock,
     PlaneJob,
     cut_blocks,
     fuse_block,
@@ -48,15 +48,8 @@ from allfocus.files.protection import existing_file
 from allfocus.fusion.frame_source import decision_scale
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
 from allfocus.images.ome_xml import describe_result
-from allfocus.images.ome_zarr_files import (
-    CHUNK,
-    ZarrResult,
-    create_result,
-    find_foreign,
-    is_zarr,
-    require_zarr,
-    write_metadata,
-)
+from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
+from allfocus.images.ome_zarr_results import CHUNK, ZarrResult, create_result, write_metadata
 from allfocus.progress import StepProgress
 from allfocus.version import __version__
 
@@ -271,9 +264,9 @@ def _parts(stack: PlaneStack) -> list[PlaneStack]:
 def _depth_scale(stack: PlaneStack, z_step: str | None) -> DepthScale:
     """What a step is: as asked for, or as the file says."""
     if z_step is not None:
-        return DepthScale.of_step(read_length(z_step), stack.count)
+        return DepthScale.of_step(read_length(z_step), range(stack.count))
     if stack.held is not None and stack.held.z_step is not None:
-        return DepthScale.of_step(Length(abs(stack.held.z_step), "um"), stack.count)
+        return DepthScale.of_step(Length(abs(stack.held.z_step), "um"), range(stack.count))
     return DepthScale.in_steps(stack.count)
 
 
@@ -336,21 +329,21 @@ def _ranges(result: ZarrResult) -> list[tuple[float, float]]:
     return found
 
 
-def _plan_once(job: PlaneJob, block: Block) -> int:
+def _plan_once(job: PlaneJob, block: PixelBlock) -> int:
     del block
     return make_plan(job)
 
 
-def _learn_once(job: PlaneJob, block: Block) -> int:
+def _learn_once(job: PlaneJob, block: PixelBlock) -> int:
     del block
     return learn_depth(job)
 
 
-def _shrink_level(level: int, result: ZarrResult, block: Block) -> int:
+def _shrink_level(level: int, result: ZarrResult, block: PixelBlock) -> int:
     return shrink_block(result, level, block)
 
 
-def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrResult, block: Block) -> int:
+def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrResult, block: PixelBlock) -> int:
     del block
     write_plane_tiff(result, Path(folder, name), labels)
     return peak_memory()
@@ -367,7 +360,7 @@ class _Steps:
         self.done_before = 0
         self.peak_memory = 0
 
-    def run(self, step: str, function: Callable[[Any, Block], int], job: Any, blocks: list[Block]) -> None:
+    def run(self, step: str, function: Callable[[Any, PixelBlock], int], job: Any, blocks: list[PixelBlock]) -> None:
         """Has a step done on the blocks that are not done yet."""
         markers = {block: self._folder / "done" / f"{step} {block[0]} {block[2]}" for block in blocks}
         waiting = [block for block in blocks if not markers[block].exists()]
@@ -393,11 +386,11 @@ class _Steps:
 class _Call:
     """A function with its job, which can be sent to a worker."""
 
-    function: Callable[[Any, Block], int]
+    function: Callable[[Any, PixelBlock], int]
     job: Any
     """A :class:`PlaneJob`, or the arrays of a result."""
 
-    def __call__(self, block: Block) -> int:
+    def __call__(self, block: PixelBlock) -> int:
         return self.function(self.job, block)
 
 

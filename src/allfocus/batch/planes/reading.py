@@ -22,8 +22,9 @@ from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.windows import Area
 from allfocus.images.conversion import from_integers
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
-from allfocus.images.ome_zarr_files import ZarrStack, open_array, require_zarr
-from allfocus.images.reading import FrameFile
+from allfocus.images.frame_file import FrameFile
+from allfocus.images.ome_zarr_folders import require_zarr
+from allfocus.images.ome_zarr_planes import ZarrStack, open_array
 from allfocus.images.spool import reduce_frame
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
 from allfocus.images.tiff_decoder import require_segments

@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 
 from allfocus.batch.planes.plain_files import pack, unpack
 from allfocus.batch.planes.reading import PlaneSource, PlaneStack
-from allfocus.depth.measurement import (
-    CurveShape,
-    FusedStack,
-    enlarge_map,
-    learn_shape,
-    measure_tile,
-    reduce_decision,
-)
+from allfocus.depth.measurement import CurveShape, FusedStack, enlarge_map, learn_shape, measure_tile, reduce_decision
 from allfocus.depth.units import DepthScale
 from allfocus.fusion.areas import fuse_area
 from allfocus.fusion.frame_source import decision_scale
@@ -30,7 +23,8 @@ from allfocus.fusion.inference import choose_device
 from allfocus.fusion.planning import Plan, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, Area, block_sharpness
 from allfocus.images.conversion import from_integers
-from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
+from allfocus.images.ome_zarr_folders import require_zarr
+from allfocus.images.ome_zarr_results import ZarrResult
 from allfocus.images.spool import reduce_frame, reduce_known
 from allfocus.images.writing import replace_file, to_integers
 
@@ -39,7 +33,7 @@ MEASURED_SIDE = 512
 SURVEY_SIDE = 2048
 """Pixels a side of the blocks in which planes are surveyed."""
 
-Block = tuple[int, int, int, int]
+PixelBlock = tuple[int, int, int, int]
 """First row, behind the last row, first column, behind the last column."""
 
 
@@ -94,7 +88,7 @@ def survey_side(planes: PlaneStack) -> int:
     return max(SURVEY_SIDE, decision_scale(*planes.size) * context_factor(planes))
 
 
-def cut_blocks(size: tuple[int, int], side: int) -> list[Block]:
+def cut_blocks(size: tuple[int, int], side: int) -> list[PixelBlock]:
     """Squares that cover a plane, row by row.
 
     Example:
@@ -109,7 +103,7 @@ def cut_blocks(size: tuple[int, int], side: int) -> list[Block]:
     ]
 
 
-def survey_block(job: PlaneJob, block: Block) -> int:
+def survey_block(job: PlaneJob, block: PixelBlock) -> int:
     """Measures the sharpness of every plane in a block and reduces it; both go into a file. Returns the peak memory."""
     source = _source(job.planes, job.run)
     scale, factor = decision_scale(*job.planes.size), context_factor(job.planes)
@@ -130,7 +124,7 @@ def survey_block(job: PlaneJob, block: Block) -> int:
     return peak_memory()
 
 
-def _grow(block: Block, margin: int, size: tuple[int, int], scale: int) -> tuple[Block, tuple[slice, slice]]:
+def _grow(block: PixelBlock, margin: int, size: tuple[int, int], scale: int) -> tuple[PixelBlock, tuple[slice, slice]]:
     """The block with a margin as far as the plane goes, and which cells of sharpness are then its own."""
     grown, cells = [], []
     for first, last, length in ((block[0], block[1], size[0]), (block[2], block[3], size[1])):
@@ -141,7 +135,7 @@ def _grow(block: Block, margin: int, size: tuple[int, int], scale: int) -> tuple
     return (grown[0], grown[1], grown[2], grown[3]), (cells[0], cells[1])
 
 
-def _inside(block: Block, grown: Block, scale: int) -> tuple[slice, slice]:
+def _inside(block: PixelBlock, grown: PixelBlock, scale: int) -> tuple[slice, slice]:
     top, left = (block[0] - grown[0]) // scale, (block[2] - grown[2]) // scale
     return (
         slice(top, top - (-(block[1] - block[0]) // scale)),
@@ -179,7 +173,7 @@ def _surveyed_source(job: PlaneJob) -> PlaneSource:
     return PlaneSource(job.planes, sharpness=sharpness, reduced=(list(reduced), factor))
 
 
-def fuse_block(job: PlaneJob, block: Block) -> int:
+def fuse_block(job: PlaneJob, block: PixelBlock) -> int:
     """Fuses a block and writes it into the result. Returns the peak memory."""
     path = _plan_path(job)
     plan = _read_plan(path, path.stat().st_mtime_ns)
@@ -208,7 +202,7 @@ def learn_depth(job: PlaneJob) -> int:
     return peak_memory()
 
 
-def measure_block(job: PlaneJob, block: Block) -> int:
+def measure_block(job: PlaneJob, block: PixelBlock) -> int:
     """Measures the depth of a block of the fused plane and writes it. Returns the peak memory."""
     path = _shape_path(job)
     shape = unpack(path.read_bytes(), CurveShape, path=path)
@@ -289,7 +283,7 @@ def _samples(pixels: NDArray[np.float32], dtype: str) -> NDArray[Any]:
     return to_integers(pixels, 8 * np.dtype(dtype).itemsize)
 
 
-def shrink_block(result: ZarrResult, level: int, block: Block) -> int:
+def shrink_block(result: ZarrResult, level: int, block: PixelBlock) -> int:
     """Writes a block of a smaller copy, from the next larger one. Returns the peak memory."""
     array = require_zarr().open_group(result.path, mode="r")[str(level - 1)]
     axes = result.axes
@@ -306,7 +300,7 @@ def shrink_block(result: ZarrResult, level: int, block: Block) -> int:
     return peak_memory()
 
 
-def _write(result: ZarrResult, level: int, block: Block, samples: NDArray[Any], *, first: int = 0) -> None:
+def _write(result: ZarrResult, level: int, block: PixelBlock, samples: NDArray[Any], *, first: int = 0) -> None:
     """Writes samples (H, W, layers) of a block into the layers of a result from a first one on."""
     array = require_zarr().open_group(result.path, mode="r+")[str(level)]
     rows, columns = _area(block)
@@ -316,11 +310,11 @@ def _write(result: ZarrResult, level: int, block: Block, samples: NDArray[Any], 
         array[where] = samples[..., number].reshape(shape)
 
 
-def _area(block: Block) -> tuple[slice, slice]:
+def _area(block: PixelBlock) -> tuple[slice, slice]:
     return slice(block[0], block[1]), slice(block[2], block[3])
 
 
-def _survey_path(job: PlaneJob, block: Block) -> Path:
+def _survey_path(job: PlaneJob, block: PixelBlock) -> Path:
     return Path(job.folder, "survey", f"{block[0]}_{block[2]}{_tag(job)}.npz")
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from allfocus.images.calibrated_files import is_ome_tiff
 from allfocus.images.dimensions import Dimensions, in_micrometres
 from allfocus.images.ome_xml import FusedFrom, write_ome_xml
-from allfocus.images.ome_zarr_files import ZarrResult, require_zarr
+from allfocus.images.ome_zarr_folders import require_zarr
+from allfocus.images.ome_zarr_results import ZarrResult
 
 LARGEST_CLASSIC_TIFF = 3_900_000_000
 """Bytes of pixels, all copies counted, that surely fit into the 4 GiB of classic TIFF, packed or not."""

@@ -528,6 +528,7 @@ export default {
   "server.error.method-cannot": "Das Verfahren kann nicht, was eine Option verlangt",
   "server.error.missing-extra": "Ein dafür nötiges Paket ist nicht installiert",
   "server.error.missing-weights": "Die Gewichte eines Netzes gehören nicht zu allfocus und liegen nicht vor",
+  "server.error.name-taken": "Eine Erweiterung trägt einen Namen, den es schon gibt; sie wird übergangen",
   "server.error.no-colour-profile": "Lineares Licht wurde verlangt, aber die Aufnahmen nennen ihre Tonkurve nicht",
   "server.error.no-common-area": "Die ausgerichteten Aufnahmen haben keine gemeinsame Fläche",
   "server.error.no-gpu": "Es wurde eine GPU verlangt, aber keine ist nutzbar",

@@ -528,6 +528,7 @@ export default {
   "server.error.method-cannot": "La méthode ne peut pas ce qu’une option demande",
   "server.error.missing-extra": "Un paquet nécessaire n’est pas installé",
   "server.error.missing-weights": "Les poids d’un réseau ne font pas partie d’allfocus et ne sont pas là",
+  "server.error.name-taken": "Un module porte un nom déjà pris ; il est ignoré",
   "server.error.no-colour-profile": "La lumière linéaire a été demandée, mais les images n’indiquent pas leur courbe",
   "server.error.no-common-area": "Les images alignées n’ont pas de zone commune",
   "server.error.no-gpu": "Un GPU a été demandé et aucun n’est utilisable",
