@@ -32,7 +32,7 @@ from allfocus.web.job_records import (
 from allfocus.web.kept_results import MOST_RESULTS, keep_open_result, new_name, slab_run
 from allfocus.web.layers import layer_bytes
 from allfocus.web.processes import TaskError, WorkerProcess
-from allfocus.web.queue_file import KeptQueue, KeptWork, read_queue, write_queue
+from allfocus.web.queue_file import KeptQueue, KeptWork, read_queue, waits_for, write_queue
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
 from allfocus.web.work_folder import IN_A_JOB, remove_known
@@ -49,13 +49,6 @@ _log = logging.getLogger("allfocus.web")
 
 def _kept(work: Work) -> KeptWork:
     return KeptWork(work.job_id, work.method, work.alternative, work.slabs)
-
-
-def _waits(job: Job | None, work: KeptWork) -> bool:
-    """Whether a job is there and waits for a piece of work, by its own description."""
-    if job is None or not work.alternative:
-        return job is not None and job.state == QUEUED
-    return any(item.method == work.method and item.state == QUEUED for item in job.alternatives)
 
 
 class Fusions:
@@ -93,7 +86,7 @@ class Fusions:
         """What waited when the server ended, in its order; jobs that were not written down any more come last."""
         store = self._studio.store
         with store.lock:
-            line = [each for each in kept.waiting if _waits(store.jobs.get(each.job_id), each)]
+            line = [each for each in kept.waiting if waits_for(store.jobs.get(each.job_id), each)]
             named = {each.job_id for each in line if not each.alternative}
             unnamed = [job for job in store.jobs.values() if job.state == QUEUED and job.id not in named]
             for job in sorted(unnamed, key=lambda job: job.changed):

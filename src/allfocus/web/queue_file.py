@@ -10,6 +10,7 @@ from typing import Any
 from allfocus.errors import InputError, OutputError
 from allfocus.files.opening import open_plain, parse_json
 from allfocus.images.writing import replace_file
+from allfocus.web.job_records import QUEUED, Job
 
 FILE = "queue.json"
 MOST_BYTES = 2**22
@@ -35,6 +36,13 @@ class KeptQueue:
 
     paused: bool = False
     waiting: tuple[KeptWork, ...] = ()
+
+
+def waits_for(job: Job | None, work: KeptWork) -> bool:
+    """Whether a job is there and waits for a piece of work, by its own description."""
+    if job is None or not work.alternative:
+        return job is not None and job.state == QUEUED
+    return any(item.method == work.method and item.state == QUEUED for item in job.alternatives)
 
 
 def write_queue(work: Path, paused: bool, waiting: Sequence[KeptWork]) -> None:
