@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import allfocus
 from allfocus.fusion.faults import LOST, Fault, find_faults
 from allfocus.scenes.rendering import render_scene
-from allfocus.web.job_records import Stroke
 from allfocus.web.retouching import paint, stroke_area
+from allfocus.web.stroke import Stroke
 
 CASES = (("legs", "dct-corr"), ("insect", "dct-corr"), ("insect", "guided-filter"))
 

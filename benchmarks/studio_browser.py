@@ -29,7 +29,7 @@ SWITCHES = (
 
 @contextmanager
 def running_studio(folder: Path, *options: str) -> Iterator[str]:
-    """The address of ``allfocus serve`` with its jobs in a folder; it is stopped at the end."""
+    """The address of ``allfocus serve`` with its jobs in a folder, its number in ``server.pid``; stopped at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable,
@@ -44,6 +44,7 @@ def running_studio(folder: Path, *options: str) -> Iterator[str]:
     ]
     with (folder / "server.log").open("w+") as log:
         process = subprocess.Popen([*command, *options], stderr=log, env=os.environ)
+        (folder / "server.pid").write_text(str(process.pid))
         try:
             yield _address(Path(log.name), process)
         finally:
@@ -73,6 +74,32 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def processor_seconds(*roots: int) -> float:
+    """What these processes and all that they started have taken of the processor so far, as far as they still run."""
+    taken: dict[int, float] = {}
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(folder.name)] = int(fields[1])
+        taken[int(folder.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def is_below(process: int) -> bool:
+        while process and process not in roots:
+            process = parents.get(process, 0)
+        return process in roots
+
+    return sum(seconds for process, seconds in taken.items() if is_below(process))
+
+
+def browser_process(browser: Browser) -> int:
+    """The number of the first process of a browser, which started all its others."""
+    found = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    return next(int(process["id"]) for process in found if process["type"] == "browser")
+
+
 def call(address: str, path: str, body: dict[str, Any] | Path | None = None) -> Any:
     """The studio's answer: GET without a body, else POST of JSON or of a file."""
     data = body.read_bytes() if isinstance(body, Path) else json.dumps(body).encode() if body is not None else None
@@ -82,14 +109,20 @@ def call(address: str, path: str, body: dict[str, Any] | Path | None = None) -> 
         return json.loads(answer.read())
 
 
-def fuse(address: str, name: str, frames: list[Path], **options: Any) -> str:
-    """The id of a job with this name that is done: one of an earlier run, else one that is fused now over the API."""
+def fuse(address: str, name: str, frames: list[Path] | Path, **options: Any) -> str:
+    """The id of a job with this name that is done: one of an earlier run, else one that is fused now over the API.
+
+    A folder of frames is opened where it lies; the studio must have been started with ``--allow-folders``.
+    """
     for job in call(address, "/api/jobs"):
         if job["name"] == name and job["state"] == "done":
             return str(job["id"])
     identity = str(call(address, "/api/jobs", {"name": name})["id"])
-    for path in frames:
-        call(address, f"/api/jobs/{identity}/frames?name={path.name}", path)
+    if isinstance(frames, Path):
+        call(address, f"/api/jobs/{identity}/folder", {"path": str(frames.absolute())})
+    else:
+        for path in frames:
+            call(address, f"/api/jobs/{identity}/frames?name={path.name}", path)
     call(address, f"/api/jobs/{identity}/start", options)
     while (job := call(address, f"/api/jobs/{identity}"))["state"] in ("queued", "running"):
         time.sleep(0.3)

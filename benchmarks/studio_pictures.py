@@ -124,6 +124,29 @@ def checking(page: Page, address: str, identity: str) -> None:
     save("check", shot(page))
 
 
+def finishing(page: Page, address: str, identity: str) -> None:
+    """The frame of a crop over a picture with tones, and the finished picture with its scale bar."""
+    page.goto(f"{address}/#/stack/{identity}")
+    expect(page.locator("body")).to_have_attribute("data-phase", "done")
+    page.locator("#tab-finish").click()
+    for name, value in (("exposure", 0.4), ("contrast", 30), ("temperature", -15)):
+        page.locator(f"#finish-{name}").fill(str(value))
+    page.evaluate("for (const part of document.querySelectorAll('.finish-part')) part.open = true")
+    page.locator("#finish-angle").fill("4")
+    page.locator("#crop").click()
+    page.locator(".tools").evaluate("panel => panel.scrollTo(0, 0)")
+    settle(page)
+    first = shot(page)
+    page.locator("#bar-pixel").fill("2.4")
+    page.locator("#bar-on").click()
+    page.locator("#finish-look").click()
+    expect(page.locator("#finish-state")).to_contain_text("kept")
+    settle(page)
+    save("finish", first.resize((816, 510)), shot(page).resize((816, 510)))
+    page.locator("#finish-reset").click()
+    expect(page.locator("#finish-state")).to_contain_text("kept")
+
+
 def animation(page: Page, address: str, identity: str) -> None:
     """The slider moving over the picture and back."""
     page.set_viewport_size({"width": 1180, "height": 740})
@@ -162,6 +185,7 @@ def main() -> None:
         retouching(light, address, second)
         legs = render(folder / "legs", "legs")
         checking(light, address, fuse(address, "Legs", legs, method="dct-corr", align=False))
+        finishing(light, address, second)
         open_result(dark, address, first, "m")
         depth = shot(dark)
         dark.keyboard.press("3")

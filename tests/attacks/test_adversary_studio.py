@@ -195,6 +195,22 @@ STROKES = {
     "from nothing": {"source": None},
     "more": {"evil": 1},
     "too many": {"points": [[0, 0]] * 20_001},
+    "no flow": {"flow": 0},
+    "flow backwards": {"flow": -0.5},
+    "too much flow": {"flow": 1.01},
+    "no tolerance": {"tolerance": 0},
+    "too much tolerance": {"tolerance": 2},
+    "tolerance of letters": {"tolerance": "wide"},
+    "a pen of no kind": {"pen": "tilt"},
+    "pressure without a pen": {"pressures": [0.5]},
+    "pressure of other points": {"pen": "size", "pressures": [0.5, 0.5]},
+    "too much pressure": {"pen": "size", "pressures": [2]},
+    "negative pressure": {"pen": "opacity", "pressures": [-0.1]},
+    "pressure without end": {"pen": "both", "pressures": [0.5] * 20_001},
+    "no gain": {"gain": 0},
+    "too much gain": {"gain": 1e9},
+    "dabs without end": {"flow": 0.5, "radius": 0.001, "points": [[5, 5], [1e6, 5]] * 5000},
+    "dabs without end of a pen": {"pen": "size", "pressures": [0, 0], "radius": 5, "points": [[5, 5], [900_000, 5]]},
 }
 
 

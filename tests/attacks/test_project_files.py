@@ -25,9 +25,10 @@ from PIL import Image
 from allfocus.errors import AllfocusError, InputError
 from allfocus.stack.options import FuseOptions
 from allfocus.web import project_files, tasks
-from allfocus.web.job_records import Frame, Job, KeptResult, Run, Stroke
+from allfocus.web.job_records import Frame, Job, KeptResult, Run
 from allfocus.web.project_checks import open_project_file
 from allfocus.web.projects import describe_job
+from allfocus.web.stroke import Stroke
 
 MEGABYTE = 2**20
 RUN = "run-01234567"
@@ -387,6 +388,13 @@ HOSTILE = {
     "a stroke that never ends": ("job/strokes/0/points", [[1.0, 1.0]] * 30_000),
     "a stroke far away": ("job/strokes/0/points", [[1e300, 1.0]]),
     "a stroke of a huge brush": ("job/strokes/0/radius", 1e9),
+    "a stroke without flow": ("job/strokes/0/flow", 0.0),
+    "a stroke of endless flow": ("job/strokes/0/flow", 1e9),
+    "a stroke of no tolerance": ("job/strokes/0/tolerance", -1.0),
+    "a stroke of a pen of no kind": ("job/strokes/0/pen", "../tilt"),
+    "a stroke with pressure and no pen": ("job/strokes/0/pressures", [0.5, 0.5]),
+    "a stroke of endless pressure": ("job/strokes/0/pressures", [0.5] * 100_000),
+    "a stroke of blinding gain": ("job/strokes/0/gain", 1e30),
     "strokes without a result": ("job/run", None),
     "a stroke undone from nowhere": ("job/undone", [
         {"id": "a" * 12, "source": "frame-ffffffffffff", "points": [[1.0, 1.0]], "radius": 3.0, "hardness": 1.0}]),
@@ -404,6 +412,15 @@ HOSTILE = {
     "another result of another size": ("job/others/0/run/width", 100),
     "a slab of frames that there are not": ("job/others/0/run/slab", [1, 99]),
     "foreign key of another result": ("job/others/0/stowaway", 1),
+    "foreign key of a finish": ("job/run/finish/script", "x"),
+    "a finish out of its range": ("job/run/finish/exposure", 1e9),
+    "a finish that turns for ever": ("job/run/finish/turns", 10**9),
+    "a crop beyond the picture": ("job/run/finish/crop", {"left": 0, "top": 0, "width": 10**6, "height": 10**6}),
+    "more spots than may be": ("job/run/finish/spots", [{"x": 1.0, "y": 1.0, "radius": 2.0}] * 201),
+    "spots that take hours to heal": ("job/run/finish/spots", [{"x": 1.0, "y": 1.0, "radius": 300.0}] * 200),
+    "a spot of another kind": ("job/run/finish/spots", [{"x": 1.0, "y": 1.0, "radius": 2.0, "url": "x"}]),
+    "a scale bar of an odd colour": ("job/run/finish/scale_bar", {"pixel_size": 1.0, "colour": "<script>"}),
+    "pixels of no size": ("job/frames/0/pixel_size", -1.0),
     "a state that there is not": ("job/state", "evil"),
     "a hash that is none": ("frames/000000000000/sha256", "../../evil"),
     "bytes below nothing": ("frames/000000000000/bytes", -1),
@@ -432,7 +449,7 @@ def test_more_results_than_a_stack_may_have_are_refused(honest, open_it):
 
 
 def test_strokes_that_would_take_hours_to_paint_are_refused(honest, open_it, monkeypatch):
-    monkeypatch.setattr("allfocus.web.viewing.MOST_WORK_OF_ALL", 100)
+    monkeypatch.setattr("allfocus.web.project_checks.MOST_WORK_OF_ALL", 100)
     with pytest.raises(InputError, match="too long to paint"):
         open_it(honest)
 

@@ -22,13 +22,14 @@ import httpx
 
 from allfocus.web.connections import RecordLimit
 from allfocus.web.events import LISTENERS, EventBus
-from allfocus.web.job_records import Frame, Job, Run, Stroke
+from allfocus.web.job_records import Frame, Job, Run
 from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import stroke_work
 from allfocus.web.settings import ServerSettings
+from allfocus.web.stroke import MOST_WORK, Stroke
 from allfocus.web.studio import Studio
-from allfocus.web.viewing import MOST_WORK, Viewer
+from allfocus.web.viewing import Viewer
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -173,6 +174,14 @@ def test_a_stroke_that_would_take_a_minute_is_refused(tmp_path):
 def test_ordinary_strokes_are_far_from_the_limit():
     line = [[float(x), 2000.0] for x in range(0, 6000, 25)]
     assert stroke_work(Stroke("1", "a", line, radius=200, hardness=0.5), 6000, 4000) < MOST_WORK / 10
+
+
+def test_ordinary_strokes_of_dabs_are_far_from_the_limit_and_endless_ones_beyond_it():
+    line = [[float(x), 2000.0] for x in range(0, 6000, 25)]
+    for change in ({"flow": 0.1}, {"tolerance": 0.2}, {"pen": "size"}):
+        assert stroke_work(Stroke("1", "a", line, radius=40, hardness=0.5, **change), 6000, 4000) < MOST_WORK / 5
+        endless = Stroke("1", "a", [[0.0, 0.0], [1e6, 0.0]] * 10_000, radius=1e-9, hardness=0.5, **change)
+        assert stroke_work(endless, 6000, 4000) > 1000 * MOST_WORK
 
 
 def test_a_worker_takes_no_more_memory_than_it_may(tmp_path):

@@ -116,6 +116,45 @@ def test_no_odd_body_changes_a_result_or_a_fault(client, jobs) -> None:
     assert client.job(first) == shown
 
 
+FINISH_BODIES = [
+    *ODD_BODIES, b'{"exposure": NaN}', b'{"exposure": 1e999}', b'{"spots": {"x": 1}}', b'{"crop": {"left": 1e300}}',
+    b'{"spots": [' + b'{"x": 1, "y": 1, "radius": 1},' * 20_000 + b'{"x": 1, "y": 1, "radius": 1}]}',
+    b'{"spots": [' + b'{"x": 1, "y": 1, "radius": 300},' * 199 + b'{"x": 1, "y": 1, "radius": 300}]}',
+    b'{"scale_bar": {"pixel_size": 1, "corner": "../../x"}}', b'{"turns": ' + b"9" * 5000 + b"}", b'{"x": -1, "y": 1}',
+    b'{"x": 1e400, "y": 1}', b'{"x": "1; DROP", "y": []}',
+]  # fmt: skip
+
+
+def test_no_odd_finish_is_kept_or_shown(client, jobs) -> None:
+    first, _ = jobs
+    shown = client.job(first)
+    headers = {"content-type": "application/json"}
+    for method, path in (("PUT", "finish"), ("POST", "finish/preview"), ("POST", "finish/grey")):
+        for body in FINISH_BODIES:
+            assert_told(client.request(method, f"/api/jobs/{first}/{path}", content=body, headers=headers))
+        for name in (*ODD_NAMES, "0" * 24):
+            answer = client.request(
+                method, f"/api/jobs/{name}/{path}", json={} if "grey" not in path else {"x": 1, "y": 1}
+            )
+            assert_told(answer)
+    for place in ("0/0/1", "9/0/0", "-1/0/0", "0/x/0", f"0/0/{2**80}", "%2e%2e/0/0", "0/0/1%00"):
+        assert_told(client.get(f"/api/jobs/{first}/finished/{place}"))
+    assert client.job(first) == shown
+
+
+@pytest.mark.parametrize(
+    "name", ["{stack}\r\nX: y", "../../../{stack}", "{stack.__init__.__globals__}", "\x00", "a" * 199]
+)
+def test_no_name_of_an_export_is_a_path_a_header_or_a_program(client, jobs, name) -> None:
+    first, _ = jobs
+    answer = client.get(f"/api/jobs/{first}/download", params={"name": name, "format": "jpeg"})
+    assert answer.status_code in (200, 400)
+    assert "x" not in answer.headers
+    told = answer.headers.get("content-disposition", "")
+    assert not set("\r\n\0/\\") & set(told)
+    assert "%2F" not in told
+
+
 @pytest.mark.parametrize("name", ["<b>x</b>", "\x00\x1b[31m", "‮cod", "", "..", "a/../b", "x" * 1000, "'\"\r\nX: y"])
 def test_a_name_is_shown_as_one_plain_line_and_never_a_path_or_a_header(client, jobs, name) -> None:
     first, _ = jobs

@@ -72,6 +72,7 @@ COMMANDS = [
     "methods",
     "metrics",
     "open",
+    "presets",
     "relief",
     "scene",
     "score",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.after import AfterStacks, after_option
-from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, take_kinds
+from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, preset_option, take_kinds
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
 from allfocus.cli.printing import (
     echo,
@@ -131,6 +131,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     "{count}, {method}, {date} and {time}; / makes folders.",
 )
 @after_option
+@preset_option
 @fusion_options(BATCH)
 @map_options
 @click.option("--fill-missing", is_flag=True, help="Treat missing chunks of an OME-Zarr as empty, not as an error.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.after import after_option, run_after_one
-from allfocus.cli.fusion_options import fusion_options, output_options
+from allfocus.cli.fusion_options import fusion_options, output_options, preset_option
 from allfocus.cli.interruption import ending_at_once
 from allfocus.cli.printing import (
     echo,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="The file to write (.png .tif .jpg .webp .heic .dng .ome.tif .ome.zarr).",
 )
+@preset_option
 @fusion_options(FUSE)
 @output_options
 @click.option(

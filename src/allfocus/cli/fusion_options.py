@@ -11,6 +11,7 @@ from allfocus.stack.options import (
     KINDS,
     About,
     FuseOptions,
+    describe_options,
     describe_outputs,
     offered,
     option_flags,
@@ -30,6 +31,33 @@ def fusion_options(front_end: str) -> Callable[[Function], Function]:
         return command
 
     return add
+
+
+def preset_option(command: Function) -> Function:
+    """Adds ``--preset`` to a command: its options become what those of ``fusion_options`` are by default."""
+    return click.option(
+        "--preset",
+        metavar="NAME",
+        expose_value=False,
+        is_eager=True,  # before the options whose defaults it sets
+        callback=_take_preset,
+        help="Options that fit a kind of picture, or your own of the studio: a name that `allfocus presets` lists; "
+        "other options given here come on top.",
+    )(command)
+
+
+def _take_preset(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    if name is None or context.resilient_parsing:
+        return
+    from allfocus.stack.kept_options import options_to_plain, read_kept
+    from allfocus.stack.presets import PRESETS, find_preset
+    from allfocus.web.settings import default_work_folder
+
+    own = {} if name.lower() in PRESETS else read_kept(default_work_folder()).presets
+    values = options_to_plain(find_preset(name, own))
+    about = describe_options()
+    texts = {key: str(value) if about[key].choices else value for key, value in values.items() if value is not None}
+    context.default_map = {**(context.default_map or {}), **texts}
 
 
 def output_options(command: Function) -> Function:

@@ -30,6 +30,7 @@ from allfocus.cli.man_command import man
 from allfocus.cli.methods_command import methods
 from allfocus.cli.metrics_command import metrics
 from allfocus.cli.open_command import open_command
+from allfocus.cli.presets_command import presets
 from allfocus.cli.printing import echo
 from allfocus.cli.relief_command import relief
 from allfocus.cli.scene_command import scene
@@ -45,7 +46,7 @@ SECTIONS = {
     "Look": (info, relief, demo, scene),
     "Measure": (score, evaluate, benchmark),
     "Train": (train, export),
-    "What there is": (methods, metrics, datasets, doctor, completion, man),
+    "What there is": (methods, presets, metrics, datasets, doctor, completion, man),
 }
 """The commands in the order in which help shows them."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from allfocus.images.exif import COLOUR_SPACE
 from allfocus.images.tiff_directories import read_entries, read_numbers, read_pointer
 from allfocus.images.tiff_layout import EXIF_DIRECTORY, INTEROPERABILITY, find_layout
+from allfocus.images.transfer import profile_tags
 
 Chromaticity = tuple[float, float]
 """x and y of CIE 1931."""
@@ -104,6 +105,21 @@ def colour_matrix(primaries: Primaries) -> NDArray[np.float64]:
     unadapted = colours * np.linalg.solve(colours, white)
     gains = np.diag((BRADFORD @ D50) / (BRADFORD @ white))
     return np.asarray(np.linalg.inv(BRADFORD) @ gains @ BRADFORD @ unadapted, np.float64)
+
+
+def profile_matrix(profile: bytes) -> NDArray[np.float64] | None:
+    """(3, 3): linear RGB to CIE XYZ at D50 as a profile says it; None for one without a matrix.
+
+    Example:
+        >>> bool(np.allclose(profile_matrix(adobe_profile()), colour_matrix(ADOBE_PRIMARIES), atol=1e-4))
+        True
+    """
+    tags = profile_tags(profile)
+    bodies = [tags.get(name, b"") for name in (b"rXYZ", b"gXYZ", b"bXYZ")]
+    if any(body[:4] != b"XYZ " or len(body) < 20 for body in bodies):
+        return None
+    matrix = np.stack([np.array(struct.unpack_from(">3i", body, 8)) / 65536 for body in bodies], axis=1)
+    return matrix if abs(float(np.linalg.det(matrix))) > 1e-6 else None
 
 
 def profile_of_exif(exif: bytes | None) -> bytes | None:

@@ -165,7 +165,7 @@ def _says_srgb(exif: bytes) -> bool:
 
 
 def _curve_of_profile(profile: bytes, channels: int) -> Curve | None:
-    tags = _profile_tags(profile)
+    tags = profile_tags(profile)
     names = (b"rTRC", b"gTRC", b"bTRC") if channels == 3 else (b"kTRC",)
     if any(name not in tags for name in names):
         return None
@@ -178,7 +178,7 @@ def _curve_of_profile(profile: bytes, channels: int) -> Curve | None:
     return Curve(known) if len(known) == len(curves) else None
 
 
-def _profile_tags(profile: bytes) -> dict[bytes, bytes]:
+def profile_tags(profile: bytes) -> dict[bytes, bytes]:
     """Body by name of each tag; tags that point outside the profile are left out."""
     if len(profile) < 132 or profile[36:40] != b"acsp":
         return {}

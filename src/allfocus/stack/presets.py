@@ -1,8 +1,11 @@
 """Options that fit a kind of picture, under a name: a start for those who have not yet tried what each option does."""
 
+import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from allfocus.errors import InputError
 from allfocus.stack.options import FuseOptions
 
 
@@ -38,3 +41,29 @@ PRESETS = {
     ),
 }  # fmt: skip
 """Every preset that comes with allfocus, by its name."""
+
+
+def find_preset(name: str, own: Mapping[str, FuseOptions]) -> FuseOptions:
+    """The options of a preset: of one that comes with allfocus, or of the user's own.
+
+    Args:
+        name: What it is called; of those that come with allfocus in any case.
+        own: The user's own, by their names; see ``stack.kept_options``.
+
+    Raises:
+        InputError: there is none of this name.
+
+    Example:
+        >>> find_preset("Macro", {}).prefer
+        'near'
+    """
+    if name in own:
+        return own[name]
+    if name.lower() in PRESETS:
+        return PRESETS[name.lower()].options
+    nearest = difflib.get_close_matches(name[:100], [*PRESETS, *own], n=1, cutoff=0.0)[0]
+    raise InputError(
+        f"there is no preset {name!r}; the nearest is {nearest!r}",
+        hint="list them with `allfocus presets`",
+        code="bad-option",
+    )

@@ -1,14 +1,27 @@
 """What clients send as JSON: each field with its range, and nothing beside them."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from allfocus.finishing.finish import (
+    BAR_LENGTHS,
+    COLOURS,
+    CORNERS,
+    LARGEST_PLACE,
+    LARGEST_SPOT,
+    MOST_SPOTS,
+    PIXEL_SIZES,
+    RANGES,
+    SMALLEST_SPOT,
+    Finish,
+)
 from allfocus.stack.options import STUDIO, FuseOptions, offered
-from allfocus.web.job_records import STROKE_MODES
+from allfocus.web.stroke import LEAST_GAIN, MOST_GAIN, PEN_USES, STROKE_MODES
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
 PathBelow = Annotated[str, Field(min_length=1, max_length=4000)]
+Pressure = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
 
 
@@ -137,6 +150,17 @@ class NewStroke(_Body):
     fault: Annotated[str | None, Field(max_length=20)] = None
     opacity: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     mode: Literal[*STROKE_MODES] = "replace"  # type: ignore[valid-type]  # one home for the names
+    flow: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    tolerance: Annotated[float | None, Field(gt=0, le=1, allow_inf_nan=False)] = None
+    pen: Literal[*PEN_USES] = "none"  # type: ignore[valid-type]  # as above
+    pressures: Annotated[list[Pressure], Field(max_length=20_000)] = []
+    gain: Annotated[float, Field(ge=LEAST_GAIN, le=MOST_GAIN, allow_inf_nan=False)] = 1.0
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if self.pressures and (self.pen == "none" or len(self.pressures) != len(self.points)):
+            raise ValueError("pressures are those of a pen, one for each point")
+        return self
 
 
 class StrokeChange(_Body):
@@ -156,3 +180,58 @@ class Verdict(_Body):
     """What somebody thinks of a fault."""
 
     dismissed: bool
+
+
+class Place(_Body):
+    """A place of a result, in pixels."""
+
+    x: Annotated[float, Field(ge=0, le=LARGEST_PLACE, allow_inf_nan=False)]
+    y: Annotated[float, Field(ge=0, le=LARGEST_PLACE, allow_inf_nan=False)]
+
+
+class SpotBody(Place):
+    """A spot to heal."""
+
+    radius: Annotated[float, Field(ge=SMALLEST_SPOT, le=LARGEST_SPOT, allow_inf_nan=False)]
+
+
+class CropBody(_Body):
+    """The part of a picture that is kept."""
+
+    left: Annotated[int, Field(ge=0, le=LARGEST_PLACE)]
+    top: Annotated[int, Field(ge=0, le=LARGEST_PLACE)]
+    width: Annotated[int, Field(ge=1, le=LARGEST_PLACE)]
+    height: Annotated[int, Field(ge=1, le=LARGEST_PLACE)]
+
+
+class ScaleBarBody(_Body):
+    """A scale bar; lengths in micrometres."""
+
+    pixel_size: Annotated[float, Field(ge=PIXEL_SIZES[0], le=PIXEL_SIZES[1], allow_inf_nan=False)]
+    length: Annotated[float | None, Field(ge=BAR_LENGTHS[0], le=BAR_LENGTHS[1], allow_inf_nan=False)] = None
+    corner: Literal[*CORNERS] = "bottom-right"  # type: ignore[valid-type]  # one home for the names
+    colour: Literal[*COLOURS] = "white"  # type: ignore[valid-type]
+
+
+def _finish_body() -> type[_Body]:
+    """Every field of ``Finish`` with its range."""
+    usual = Finish()
+    values: dict[str, Any] = {
+        name: (Annotated[float, Field(ge=least, le=most, allow_inf_nan=False)], getattr(usual, name))
+        for name, (least, most) in RANGES.items()
+    }
+    values |= {
+        "turns": (Annotated[int, Field(ge=0, le=3)], 0),
+        "crop": (CropBody | None, None),
+        "spots": (Annotated[list[SpotBody], Field(max_length=MOST_SPOTS)], Field(default_factory=list)),
+        "scale_bar": (ScaleBarBody | None, None),
+    }
+    return create_model("FinishBody", __base__=_Body, __doc__="What is done to a result before it leaves.", **values)
+
+
+if TYPE_CHECKING:
+
+    class FinishBody(_Body):
+        """What is done to a result before it leaves."""
+else:
+    FinishBody = _finish_body()

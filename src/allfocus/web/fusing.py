@@ -32,6 +32,7 @@ from allfocus.web.job_records import (
 from allfocus.web.kept_results import MOST_RESULTS, keep_open_result, new_name, slab_run
 from allfocus.web.layers import layer_bytes
 from allfocus.web.processes import TaskError, WorkerProcess
+from allfocus.web.queue_file import KeptQueue, KeptWork, read_queue, waits_for, write_queue
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import remove_unnamed, size_of
 from allfocus.web.work_folder import IN_A_JOB, remove_known
@@ -46,18 +47,30 @@ SLABS = "slabs"
 _log = logging.getLogger("allfocus.web")
 
 
+def _kept(work: Work) -> KeptWork:
+    return KeptWork(work.job_id, work.method, work.alternative, work.slabs)
+
+
 class Fusions:
     """What runs and what waits for a studio's jobs."""
 
     def __init__(self, studio: "Studio") -> None:
         self._studio = studio
         settings = studio.settings
+        kept = read_queue(settings.work)
         self._queue = FusionQueue(
             self._carry_out,
             workers=settings.workers,
             waiting=settings.jobs_waiting,
             moved=studio.publish_library,
+            keep=lambda paused, line: write_queue(settings.work, paused, [_kept(work) for work in line]),
+            line=self._restore(kept),
+            paused=kept.paused,
         )
+
+    def begin(self) -> None:
+        """Begin to work, once all parts of the studio are there."""
+        self._queue.begin()
 
     @property
     def queue(self) -> FusionQueue:
@@ -68,6 +81,22 @@ class Fusions:
     def waiting(self) -> int:
         """How many wait now."""
         return self._queue.waiting
+
+    def _restore(self, kept: KeptQueue) -> list[Work]:
+        """What waited when the server ended, in its order; jobs that were not written down any more come last."""
+        store = self._studio.store
+        with store.lock:
+            line = [each for each in kept.waiting if waits_for(store.jobs.get(each.job_id), each)]
+            named = {each.job_id for each in line if not each.alternative}
+            unnamed = [job for job in store.jobs.values() if job.state == QUEUED and job.id not in named]
+            for job in sorted(unnamed, key=lambda job: job.changed):
+                line.append(KeptWork(job.id, (job.options or FuseOptions()).method))
+            for job in store.jobs.values():
+                own = {each.method for each in line if each.alternative and each.job_id == job.id}
+                job.alternatives = [item for item in job.alternatives if item.state != QUEUED or item.method in own]
+        return [
+            Work(each.job_id, each.method, each.alternative, self._new_process(), slabs=each.slabs) for each in line
+        ]
 
     def _new_process(self) -> WorkerProcess:
         return WorkerProcess(self._studio.settings.memory_bytes)
@@ -350,21 +379,21 @@ class Fusions:
                     if work.cancelled:
                         self._conclude(job, work, CANCELLED, None)
                     else:
-                        self._conclude(job, work, FAILED, self._studio.told(error.error))
+                        self._conclude(job, work, FAILED, self._studio.told(error.error), error.error.code)
             return None
 
-    def _conclude(self, job: Job, work: Work, state: str, error: str | None) -> None:
+    def _conclude(self, job: Job, work: Work, state: str, error: str | None, code: str | None = None) -> None:
         self._studio.progress.pop(job.id, None)
         if work.alternative:
             if state == CANCELLED:
                 job.alternatives = [item for item in job.alternatives if item.method != work.method]
             else:
-                self._set_alternative(job, work.method, state, error)
+                self._set_alternative(job, work.method, state, error, code)
             self._studio.store.save(job)
         else:
-            self._studio.store.conclude(job, state, error)
+            self._studio.store.conclude(job, state, error, code)
 
-    def _set_alternative(self, job: Job, method: str, state: str, error: str | None) -> None:
+    def _set_alternative(self, job: Job, method: str, state: str, error: str | None, code: str | None = None) -> None:
         for item in job.alternatives:
             if item.method == method:
-                item.state, item.error = state, error
+                item.state, item.error, item.error_code = state, error, code

@@ -34,6 +34,9 @@ class FusionQueue:
         workers: How many at a time.
         waiting: How many may wait besides those that run.
         moved: Called after a piece of work has ended and runs no more.
+        keep: Called with whether the queue is paused and with what waits whenever somebody has changed that.
+        line: What waits already.
+        paused: Whether nothing begins for now.
     """
 
     def __init__(
@@ -43,14 +46,20 @@ class FusionQueue:
         workers: int,
         waiting: int,
         moved: Callable[[], None] = lambda: None,
+        keep: Callable[[bool, Sequence[Work]], None] = lambda paused, line: None,
+        line: Sequence[Work] = (),
+        paused: bool = False,
     ) -> None:
-        self._carry_out, self._moved = carry_out, moved
+        self._carry_out, self._moved, self._keep = carry_out, moved, keep
         self._workers, self._most_waiting = workers, waiting
-        self._line: deque[Work] = deque()
+        self._line: deque[Work] = deque(line)
         self._running: list[Work] = []
         self._changed = threading.Condition()
-        self._closing = self._paused = False
+        self._closing, self._paused = False, paused
         self._threads = [threading.Thread(target=self._work, name=f"fusion-{n}", daemon=True) for n in range(workers)]
+
+    def begin(self) -> None:
+        """Begin to work on what waits; before that nothing is carried out."""
         for thread in self._threads:
             thread.start()
 
@@ -69,6 +78,7 @@ class FusionQueue:
         """Let nothing new begin until told otherwise; what runs goes on to its end."""
         with self._changed:
             self._paused = paused
+            self._keep(paused, self._line)
             self._changed.notify_all()
 
     def order(self, job_ids: Sequence[str]) -> None:
@@ -79,6 +89,7 @@ class FusionQueue:
         places = {job_id: place for place, job_id in reversed(list(enumerate(job_ids)))}
         with self._changed:
             self._line = deque(sorted(self._line, key=lambda work: places.get(work.job_id, len(places))))
+            self._keep(self._paused, self._line)
 
     def snapshot(self) -> tuple[list[Work], list[Work]]:
         """What runs, and what waits in its order."""
@@ -96,6 +107,7 @@ class FusionQueue:
             if len(self._line) - idle >= self._most_waiting:
                 raise Refusal(429, f"{len(self._line)} stacks wait already; try again later", retry_after=20)
             self._line.append(work)
+            self._keep(self._paused, self._line)
             self._changed.notify()
 
     def cancel(self, job_id: str) -> list[Work]:
@@ -104,13 +116,15 @@ class FusionQueue:
             taken = [work for work in self._line if work.job_id == job_id]
             for work in taken:
                 self._line.remove(work)
+            if taken:
+                self._keep(self._paused, self._line)
             for work in (*taken, *(work for work in self._running if work.job_id == job_id)):
                 work.cancelled = True
                 work.process.kill()
             return taken
 
     def close(self) -> None:
-        """End everything and wait for the threads."""
+        """End everything and wait for the threads; what waits was kept as it was."""
         with self._changed:
             self._closing = True
             self._line.clear()

@@ -10,12 +10,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from allfocus.finishing.finish import Finish
+from allfocus.finishing.rendering import finished_size
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
 from allfocus.web.legends import describe_colours
+from allfocus.web.stroke import Stroke
 from allfocus.web.work_folder import RUN_NAME
 
 TILE_SIDE = 256
-STROKE_MODES = ("replace", "lighten", "darken")
 LONGEST_NAME = 120
 
 NEW, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "new", "queued", "running", "done", "failed", "cancelled"
@@ -47,6 +49,8 @@ class Frame:
     """Which of the pictures of that file it is, from 1, and how many there are."""
     digest: str | None = None
     """SHA-256 of its file; known once it was part of a project file."""
+    pixel_size: float | None = None
+    """Micrometres from one pixel to the next, where its file says so."""
     absent: bool = False
     """True while nobody has said where the file of a project's frame lies on this machine."""
 
@@ -57,35 +61,14 @@ class Frame:
 
 
 @dataclass
-class Stroke:
-    """One stroke of the brush, which takes pixels from another layer into the result."""
-
-    id: str
-    source: str
-    """The layer painted from: frame-ID or method-NAME."""
-    points: list[list[float]]
-    """[x, y] in pixels of the result; the first pixel reaches from 0 to 1, so its centre is at 0.5."""
-    radius: float
-    """Pixels; at this distance the stroke ends."""
-    hardness: float
-    """0..1: the part of the radius within which the source is taken as it is."""
-    fault: str | None = None
-    """The fault of the result that it mends; None for one drawn by hand."""
-    opacity: float = 1.0
-    """How much of the source is taken at most, above 0 to 1."""
-    mode: str = "replace"
-    """"lighten" and "darken" take only pixels that are lighter or darker than what is there."""
-    hidden: bool = False
-    """Whether it is left out of the picture for now."""
-
-
-@dataclass
 class Alternative:
     """Another method's result for the same stack, to compare and to paint from."""
 
     method: str
     state: str
     error: str | None = None
+    error_code: str | None = None
+    """Which error of the library it is, if it is one."""
 
 
 @dataclass
@@ -129,6 +112,8 @@ class Run:
     options: FuseOptions | None = None
     notices: list[str] = field(default_factory=list)
     """Of its fusion; the job has those of the last that was started."""
+    finish: Finish = field(default_factory=Finish)
+    """What is done to it before it leaves."""
     slab: list[int] | None = None
     """The first and the last of its frames that were fused, from 1, if it is a slab; ``frames`` are all of them."""
 
@@ -175,6 +160,8 @@ class Job:
     changed: float
     state: str = NEW
     error: str | None = None
+    error_code: str | None = None
+    """Which error of the library it is, if it is one."""
     frames: list[Frame] = field(default_factory=list)
     options: FuseOptions | None = None
     notices: list[str] = field(default_factory=list)
@@ -259,7 +246,7 @@ def job_from_json(content: dict[str, Any]) -> Job:
     sizes = [(frame.width, frame.height) for frame in job.frames] + [(run.width, run.height) for run in job.runs()]
     if any(min(size) < 1 for size in sizes):
         raise ValueError("a picture has no size")
-    if not all(0 < stroke.opacity <= 1 and stroke.mode in STROKE_MODES for stroke in job.all_strokes()):
+    if not all(stroke.is_sound() for stroke in job.all_strokes()):
         raise ValueError("a stroke cannot be painted")
     if any(run.slab and not (len(run.slab) == 2 and 1 <= run.slab[0] <= run.slab[1]) for run in job.runs()):
         raise ValueError("a slab has no frames")
@@ -267,6 +254,8 @@ def job_from_json(content: dict[str, Any]) -> Job:
     if len(set(folders)) < len(folders) or not all(RUN_NAME.fullmatch(name) for name in folders):
         raise ValueError("a run is none of ours")
     json.dumps(asdict(job), allow_nan=False)
+    for run in job.runs():
+        finished_size(run.finish, run.width, run.height)
     return job
 
 
@@ -291,6 +280,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
         "created": job.created,
         "state": job.state,
         "error": job.error,
+        "error_code": job.error_code,
         "frames": show_frames(job),
         "options": {name: getattr(job.options, name) for name in offered(STUDIO)} if job.options else None,
         "progress": progress,
@@ -379,7 +369,16 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "slab": run.slab,
         "faults": run.faults,
         "dismissed": list(run.dismissed),
+        "finish": run.finish.to_json(),
+        "finished_size": list(finished_size(run.finish, run.width, run.height)),
+        "pixel_size": _pixel_size(job, run),
     }
+
+
+def _pixel_size(job: Job, run: Run) -> float | None:
+    """Micrometres from one pixel of a result to the next, as its frames say; None when they say nothing, or differ."""
+    found = {frame.pixel_size for frame in map(job.frame, run.frames) if frame is not None}
+    return found.pop() if len(found) == 1 else None
 
 
 def _show_results(job: Job) -> list[dict[str, Any]]:

@@ -28,6 +28,9 @@ AMPLIFICATION = 4
 DARK, BRIGHT_SHARE, DARKEST_WHITE = 0.25, 0.999, 0.0005
 """A picture whose brightest parts, all but so few of its pixels, lie below DARK is shown brighter, up to 2000 times."""
 
+GUIDE_REACH = 2
+"""Pixels on each side that the smoothing of a guide looks at."""
+
 ROWS_AT_ONCE = 512
 JPEG_QUALITY = 90
 
@@ -167,6 +170,30 @@ def tile_area(column: int, row: int) -> tuple[slice, slice]:
 def read_tile(folder: Path, level: int, column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
     """The pixels of a tile, smaller at the right and lower edge; empty beyond them."""
     return to_bytes(np.array(open_level(folder, level)[tile_area(column, row)]), white)
+
+
+def guide_tile(samples: NDArray[Any], column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
+    """A tile of a level with each pixel the median of the 25 around it: by this the brush knows one thing from another.
+
+    Edges stay where they are and noise goes. Tiles fit each other: beyond the edge of a tile its neighbours count.
+
+    Args:
+        samples: The whole level, ``(H, W)`` or ``(H, W, 3)``; uint8, uint16, or float32 in 0..1.
+        column: Of the tile.
+        row: Of the tile.
+        white: What is shown as the brightest.
+    """
+    rows, columns = tile_area(column, row)
+    top, left = max(0, rows.start - GUIDE_REACH), max(0, columns.start - GUIDE_REACH)
+    part = to_bytes(np.array(samples[top : rows.stop + GUIDE_REACH, left : columns.stop + GUIDE_REACH]), white)
+    if part.size:
+        part = np.asarray(cv2.medianBlur(part, 2 * GUIDE_REACH + 1), np.uint8)
+    return part[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
+
+
+def read_guide_tile(folder: Path, level: int, column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
+    """The smoothed pixels of a tile; empty beyond the right and lower edge."""
+    return guide_tile(open_level(folder, level), column, row, white=white)
 
 
 def difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -49,6 +49,7 @@ def summarize(job: Job) -> dict[str, Any]:
         "changed": job.changed,
         "state": job.state,
         "error": job.error,
+        "error_code": job.error_code,
         "frames": len(job.frames),
         "missing": sum(frame.absent for frame in job.frames),
         "bytes": job.bytes_on_disk,

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from allfocus.alignment.placement import common_window
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import AllfocusError, InputError
+from allfocus.finishing.finish import PIXEL_SIZES
 from allfocus.fusion.faults import MOST_FAULTS
 from allfocus.images.decoded import require_pixels
 from allfocus.images.frame_file import list_frames
@@ -37,6 +38,7 @@ from allfocus.web.kept_results import MOST_RESULTS
 from allfocus.web.project_files import Tell, bad_project, parse_strictly, unpack_project
 from allfocus.web.retouching import stroke_work
 from allfocus.web.store import size_of
+from allfocus.web.stroke import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
 from allfocus.web.work_folder import RUN_NAME
 
 LONGEST_JSON = 64 * 2**20
@@ -102,6 +104,8 @@ def _check_references(job: Job, files: dict[str, Any], max_pixels: int) -> None:
         require_pixels(frame.width, frame.height, max_pixels)
         if frame.channels not in (1, 3) or frame.bit_depth not in (8, 16, 32) or not 1 <= frame.page <= frame.pages:
             raise bad_project("a frame of it is of no kind that there is")
+        if frame.pixel_size is not None and not PIXEL_SIZES[0] <= frame.pixel_size <= PIXEL_SIZES[1]:
+            raise bad_project("the pixels of a frame have no size that there is")
     for run in job.runs():
         require_pixels(run.width, run.height, max_pixels)
         if (
@@ -194,9 +198,6 @@ def _check_alignment(folder: Path, job: Job, run: Run) -> None:
 
 def _check_strokes(job: Job, result: KeptResult) -> None:
     """Strokes are what a client may send, from layers that there are, and not more than may be painted again."""
-    # Here, because it brings the whole server along, which a worker has no other use for.
-    from allfocus.web.viewing import MOST_POINTS, MOST_STROKES, MOST_WORK_OF_ALL
-
     run, strokes = result.run, [*result.strokes, *result.undone]
     if len(strokes) > MOST_STROKES or sum(len(stroke.points) for stroke in strokes) > MOST_POINTS:
         raise bad_project("it has too many strokes")
@@ -232,7 +233,7 @@ def _settle_frame(root: Path, frame: Frame, record: dict[str, Any]) -> None:
 def _settle_job(root: Path, job: Job) -> None:
     """What a stranger wrote for people to read or to copy is written anew, or cut to a length that can be read."""
     job.name = clean_name(job.name, "project")[:LONGEST_NAME]
-    job.state, job.error = (DONE if job.run is not None else NEW), None
+    job.state, job.error, job.error_code = (DONE if job.run is not None else NEW), None, None
     job.notices = [clean_text(text) for text in job.notices[:MOST_TEXTS]]
     job.created = job.changed = time.time()
     for run in job.runs():

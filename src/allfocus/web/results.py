@@ -33,7 +33,7 @@ def open_result(studio: Studio, job_id: str, result_id: str) -> dict[str, Any]:
             if kept.deleted:
                 raise Refusal(409, "this result is deleted; restore it first")
             open_kept_result(job, kept)
-            job.state, job.error = DONE, None
+            job.state, job.error, job.error_code = DONE, None, None
     return studio.show(job)
 
 

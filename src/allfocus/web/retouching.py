@@ -1,6 +1,6 @@
 """The brush: pixels of one layer painted into the result at full bit depth, stroke by stroke, with undo by replay.
 
-A stroke's weight at a pixel depends on the distance to its line and on nothing else, so painting a part of it again
+A stroke's weight at a pixel depends on the stroke and its source and on nothing else, so painting a part of it again
 gives the same values: undo restores the area of a stroke from the original and replays the others within it.
 """
 
@@ -10,14 +10,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.web.job_records import Stroke
+from allfocus.web.dabs import DabMask, ReadGuide, dab_work, fall_off, is_dabbed, margin_of
 from allfocus.web.layers import Area, blocks_of
+from allfocus.web.stroke import Stroke
 
 Plane = NDArray[np.float64]
 Samples = NDArray[np.uint16] | NDArray[np.float32]
 GREY = np.array([0.299, 0.587, 0.114])
 OpenSource = Callable[[str], Samples]
 """Gives the full size of a layer by its name."""
+OpenGuide = Callable[[str], ReadGuide]
+"""Gives what reads the smoothed tiles of a layer, by its name."""
 
 
 def stroke_area(stroke: Stroke, width: int, height: int) -> Area:
@@ -28,8 +31,9 @@ def stroke_area(stroke: Stroke, width: int, height: int) -> Area:
         (3, 3, 7, 7)
     """
     xs, ys = [point[0] for point in stroke.points], [point[1] for point in stroke.points]
-    left, right = _pixels_between(min(xs) - stroke.radius, max(xs) + stroke.radius)
-    top, bottom = _pixels_between(min(ys) - stroke.radius, max(ys) + stroke.radius)
+    reach = stroke.radius + margin_of(stroke, width, height)
+    left, right = _pixels_between(min(xs) - reach, max(xs) + reach)
+    top, bottom = _pixels_between(min(ys) - reach, max(ys) + reach)
     left, top = min(max(left, 0), width), min(max(top, 0), height)
     return (left, top, max(left, min(right, width)), max(top, min(bottom, height)))
 
@@ -46,6 +50,8 @@ def stroke_work(stroke: Stroke, width: int, height: int) -> int:
         >>> stroke_work(Stroke("1", "frame-a", [[5.0, 5.0], [6.0, 5.0]], radius=2, hardness=1), width=100, height=100)
         36
     """
+    if is_dabbed(stroke):
+        return dab_work(stroke, stroke_area(stroke, width, height), width, height)
     points = np.asarray(stroke.points, np.float64)
     ends = np.concatenate([points[1:], points[-1:]])
     low = np.clip(np.minimum(points, ends) - stroke.radius, 0, (width, height))
@@ -54,7 +60,7 @@ def stroke_work(stroke: Stroke, width: int, height: int) -> int:
 
 
 def stroke_weight(stroke: Stroke, area: Area) -> NDArray[np.float64]:
-    """How much of the source each pixel of an area takes, (rows, columns), 0..1.
+    """How much of the source each pixel of an area takes by a plain stroke, (rows, columns), 0..1.
 
     1 up to ``radius * hardness`` from the line through the points, 0 from ``radius`` on, and between them the smooth
     step 1 - 3t² + 2t³.
@@ -73,12 +79,7 @@ def stroke_weight(stroke: Stroke, area: Area) -> NDArray[np.float64]:
         part = squared[y0 - top : y1 - top, x0 - left : x1 - left]
         xs, ys = np.arange(x0, x1)[None, :] + 0.5 - start[0], np.arange(y0, y1)[:, None] + 0.5 - start[1]
         np.minimum(part, _squared_distance(xs, ys, end - start), out=part)
-    distance = np.sqrt(squared)
-    core = stroke.radius * stroke.hardness
-    if core >= stroke.radius:
-        return np.asarray(distance <= stroke.radius, np.float64)
-    t = np.clip((distance - core) / (stroke.radius - core), 0, 1)
-    return np.asarray(1 - t * t * (3 - 2 * t), np.float64)
+    return fall_off(np.sqrt(squared), stroke.radius, stroke.hardness)
 
 
 def _squared_distance(
@@ -89,7 +90,7 @@ def _squared_distance(
     return np.asarray((xs - nearest * along[0]) ** 2 + (ys - nearest * along[1]) ** 2, np.float64)
 
 
-def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area) -> None:
+def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area, guide: ReadGuide | None = None) -> None:
     """Paint the part of a stroke that lies in an area.
 
     Args:
@@ -97,15 +98,21 @@ def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area) -> None
         stroke: What to paint.
         source: The layer that the stroke takes from, as ``painted``.
         area: Where.
+        guide: The smoothed tiles of the source; needed only where the stroke has a tolerance.
     """
-    for left, top, right, bottom in blocks_of(area):
-        weight = stroke_weight(stroke, (left, top, right, bottom))
+    height, width = painted.shape[:2]
+    mask = DabMask(stroke, width, height, guide) if is_dabbed(stroke) else None
+    for block_area in blocks_of(area):
+        left, top, right, bottom = block_area
+        weight = mask.weight(block_area) if mask else stroke_weight(stroke, block_area)
         touched = weight > 0
         if not touched.any():
             continue
         block = painted[top:bottom, left:right]
         # In float64 neither the source at weight 1 nor the result at weight 0 changes by a bit.
         old, new = block[touched].astype(np.float64), source[top:bottom, left:right][touched].astype(np.float64)
+        if stroke.gain != 1:
+            new = np.minimum(new * stroke.gain, 65535 if painted.dtype == np.uint16 else 1)
         weight = stroke.opacity * weight[touched]
         if stroke.mode != "replace":
             weight = np.where(_is_taken(old, new, stroke.mode), weight, 0)
@@ -120,7 +127,14 @@ def _is_taken(old: Plane, new: Plane, mode: str) -> NDArray[np.bool_]:
     return np.asarray(new > old if mode == "lighten" else new < old)
 
 
-def replay(painted: Samples, original: Samples, strokes: Sequence[Stroke], open_source: OpenSource, area: Area) -> None:
+def replay(
+    painted: Samples,
+    original: Samples,
+    strokes: Sequence[Stroke],
+    open_source: OpenSource,
+    area: Area,
+    open_guide: OpenGuide,
+) -> None:
     """Make an area what it is after exactly these strokes, whatever it was before."""
     height, width = painted.shape[:2]
     left, top, right, bottom = area
@@ -130,4 +144,5 @@ def replay(painted: Samples, original: Samples, strokes: Sequence[Stroke], open_
         x0, y0, x1, y1 = stroke_area(stroke, width, height)
         common = (max(left, x0), max(top, y0), min(right, x1), min(bottom, y1))
         if common[0] < common[2] and common[1] < common[3]:
-            paint(painted, stroke, open_source(stroke.source), common)
+            guide = open_guide(stroke.source) if stroke.tolerance is not None else None
+            paint(painted, stroke, open_source(stroke.source), common, guide)

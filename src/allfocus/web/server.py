@@ -18,12 +18,14 @@ from allfocus.errors import AllfocusError, InputError
 from allfocus.version import __version__
 from allfocus.web.answers import describe_answers
 from allfocus.web.door import Door, remove_door, write_door
+from allfocus.web.finish_routes import make_finish_routes
 from allfocus.web.job_routes import make_job_routes
 from allfocus.web.library_routes import make_library_routes
 from allfocus.web.open_routes import make_open_routes
 from allfocus.web.page_routes import add_page_routes
 from allfocus.web.preference_routes import make_preference_routes
 from allfocus.web.preferences import Preferences
+from allfocus.web.processes import TaskError
 from allfocus.web.project_routes import make_project_routes
 from allfocus.web.refusals import Refusal
 from allfocus.web.result_routes import make_result_routes
@@ -75,7 +77,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.include_router(make_project_routes(studio))
     app.include_router(make_open_routes(studio))
     app.include_router(make_preference_routes(Preferences(settings.work)))
-    app.include_router(make_viewer_routes(Viewer(studio)))
+    viewer = Viewer(studio)
+    app.include_router(make_viewer_routes(viewer))
+    app.include_router(make_finish_routes(studio, viewer))
     app.include_router(make_result_routes(studio))
     add_page_routes(app, settings.reports)
     _add_error_answers(app)
@@ -90,7 +94,7 @@ def _add_error_answers(app: FastAPI) -> None:
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:
         headers = {"retry-after": str(error.retry_after)} if error.retry_after else None
-        return _error_answer(error.status, error.text, headers)
+        return _error_answer(error.status, error.text, headers, code=_code_behind(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -118,6 +122,13 @@ def _add_error_answers(app: FastAPI) -> None:
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         _log.error("unexpected error", exc_info=error)
         return _error_answer(500, "the server made a mistake; its log says more, and please report it")
+
+
+def _code_behind(refusal: Refusal) -> str | None:
+    """The code of the library's error that a refusal tells of; None where it is the studio's own."""
+    cause = refusal.__cause__
+    error = cause.error if isinstance(cause, TaskError) else cause
+    return error.code if isinstance(error, AllfocusError) else None
 
 
 def _error_answer(

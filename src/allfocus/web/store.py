@@ -16,7 +16,7 @@ from allfocus.files.opening import open_plain, parse_json
 from allfocus.files.placing import recover_folder
 from allfocus.images.writing import replace_file
 from allfocus.stack.options import FuseOptions
-from allfocus.web.job_records import ACTIVE, DONE, FAILED, QUEUED, RUNNING, Frame, Job, job_from_json, job_to_json
+from allfocus.web.job_records import DONE, FAILED, QUEUED, RUNNING, Frame, Job, job_from_json, job_to_json
 from allfocus.web.kept_results import forget_open_result
 from allfocus.web.refusals import Refusal
 from allfocus.web.work_folder import (
@@ -128,23 +128,23 @@ class JobStore:
 
     def queue(self, job: Job, options: FuseOptions) -> None:
         """A job waits to be fused with these options."""
-        self.change(job, state=QUEUED, error=None, options=options, notices=[])
+        self.change(job, state=QUEUED, error=None, error_code=None, options=options, notices=[])
 
     def begin(self, job: Job) -> None:
         """A job is being fused."""
         self.change(job, state=RUNNING)
 
-    def conclude(self, job: Job, state: str, error: str | None) -> None:
+    def conclude(self, job: Job, state: str, error: str | None, code: str | None = None) -> None:
         """The fusion of a job has ended, whether or not that can be put on disk."""
         with self.lock:
-            job.state, job.error = state, error
+            job.state, job.error, job.error_code = state, error, code
             self.save(job)
 
-    def stop_active(self, reason: str) -> None:
-        """Jobs that wait or run have failed, because the server ends."""
+    def stop_running(self, reason: str) -> None:
+        """Jobs that run have failed, because the server ends; those that wait will wait when it is started again."""
         with self.lock:
             for job in self.jobs.values():
-                if job.state in ACTIVE:
+                if job.state == RUNNING:
                     job.state, job.error = FAILED, reason
                     with contextlib.suppress(OutputError):  # the next start finds out by itself
                         self.save(job)
@@ -190,9 +190,9 @@ class JobStore:
         for place in (folder, folder / "thumbnails"):
             recover_folder(place)
         before = job_to_json(job)
-        if job.state in ACTIVE:
+        if job.state == RUNNING:
             job.state, job.error = FAILED, STOPPED
-        job.alternatives = [item for item in job.alternatives if item.state not in ACTIVE]
+        job.alternatives = [item for item in job.alternatives if item.state != RUNNING]
         job.others = [item for item in job.others if (folder / item.run.folder / "result.tif").is_file()]
         if job.run is not None and not (folder / job.run.folder / "result.tif").is_file():
             forget_open_result(job)

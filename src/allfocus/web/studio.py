@@ -45,16 +45,17 @@ class Studio:
         self._stopping = threading.Event()
         self._cleaner = threading.Thread(target=self._clean, name="cleaner", daemon=True)
         self._cleaner.start()
+        self.fusions.begin()
 
     def close(self) -> None:
-        """Stop all work; jobs that ran are marked so. A second call does nothing."""
+        """Stop all work; jobs that ran are marked so, those that wait stay waiting. A second call does nothing."""
         if self._stopping.is_set():
             return
         self._stopping.set()
         self.fusions.close()
         self.pictures.close()
         self.intakes.close()
-        self.store.stop_active("the server was stopped while it ran; start it again")
+        self.store.stop_running("the server was stopped while it ran; start it again")
         self.store.close()
 
     # --- jobs ---

@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.placement import Window, common_window, place_frame
 from allfocus.alignment.stack_alignment import StackAlignment
-from allfocus.errors import InputError
+from allfocus.errors import AllfocusError, InputError
+from allfocus.finishing.finish import PIXEL_SIZES, finish_from_json
+from allfocus.finishing.rendering import OutputSize, finish_image
+from allfocus.finishing.srgb import to_srgb
 from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.faults import find_faults
 from allfocus.fusion.frame_source import open_spool
@@ -32,6 +35,7 @@ from allfocus.images.frame_file import list_frames
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.spool import FrameSpool
+from allfocus.images.stack_file import open_stack_file
 from allfocus.images.stack_opening import open_stack
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.value_range import extremes_of
@@ -94,6 +98,7 @@ def inspect_file(
             where=file,
             code="too-many-pictures",
         )
+    pixel_size = _pixel_size(file)
     size = sum(f.width * f.height * f.header.channels * f.header.bit_depth // 8 for f in found)
     if len(found) > 1 and size > max_bytes:
         raise InputError(
@@ -114,9 +119,23 @@ def inspect_file(
                 "height": frame.height,
                 "channels": frame.header.channels,
                 "bit_depth": frame.header.bit_depth,
+                "pixel_size": pixel_size,
             }
         )
     return described
+
+
+def _pixel_size(file: Path) -> float | None:
+    """Micrometres from one pixel of a file's pictures to the next; None where it does not say."""
+    try:
+        held = open_stack_file(file).positions[0]
+    except AllfocusError:  # what the file holds besides is not needed to fuse it
+        return None
+    return (
+        None
+        if held.pixel_size is None or not PIXEL_SIZES[0] <= held.pixel_size[1] <= PIXEL_SIZES[1]
+        else held.pixel_size[1]
+    )
 
 
 def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> None:
@@ -372,22 +391,54 @@ def _fuse_again(
     return np.asarray(result.image, np.float32)
 
 
-def write_download(samples: str, result: str, target: str, *, bit_depth: int, strokes: int, tell: Tell) -> None:
-    """Write the result with its strokes as the client asked for it, with the metadata of the fused picture.
+def write_download(
+    samples: str,
+    result: str,
+    target: str,
+    *,
+    bit_depth: int,
+    quality: int,
+    strokes: int,
+    finish: dict[str, Any],
+    long_side: int | None,
+    percent: float | None,
+    srgb: bool,
+    tell: Tell,
+) -> None:
+    """Write the result with its strokes and its finish as the client asked for it, with the metadata of the picture.
 
     Args:
         samples: The full size of the layer to write, as .npy.
         result: The fused picture, for its metadata.
         target: The file to write; its ending gives the format.
         bit_depth: Bits per channel of the file.
+        quality: Of formats that lose something.
         strokes: How many strokes were painted, for the history of the file.
+        finish: What is done to the picture, as JSON.
+        long_side: Pixels of the longer side; None keeps them.
+        percent: The size, in place of ``long_side``.
+        srgb: Convert the colours to sRGB.
         tell: Not used.
     """
     pixels = np.load(samples, mmap_mode="r")
     picture: Image = replace(read_image(result, max_pixels=2**62), pixels=from_integers(pixels), path=None)
-    history = f"retouched in allfocus studio {__version__} with {strokes} strokes" if strokes else None
+    wanted = finish_from_json(finish)
+    picture = finish_image(picture, wanted, size=OutputSize(long_side, percent))
+    if srgb:
+        picture = to_srgb(picture)
+    done = [f"retouched in allfocus studio {__version__} with {strokes} strokes"] if strokes else []
+    if not wanted.is_neutral:
+        done.append(f"finished in allfocus studio {__version__}: {wanted.describe()}")
+    if long_side is not None or percent is not None:
+        done.append(f"resized to {picture.width}x{picture.height}")
     write_image(
-        picture, target, bit_depth=bit_depth, history=history, software=f"allfocus {__version__}", overwrite=True
+        picture,
+        target,
+        bit_depth=bit_depth,
+        quality=quality,
+        history="; ".join(done) or None,
+        software=f"allfocus {__version__}",
+        overwrite=True,
     )
 
 

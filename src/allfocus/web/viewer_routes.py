@@ -1,4 +1,4 @@
-"""Routes about results: tiles, strokes, downloads, maps, the relief, the report."""
+"""Routes about results: tiles, strokes, maps, the relief, the report."""
 
 import contextlib
 import os
@@ -10,13 +10,11 @@ from fastapi.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from allfocus.web.bodies import NewStroke, StrokeChange
-from allfocus.web.job_records import Stroke
+from allfocus.web.stroke import Stroke
 from allfocus.web.viewing import Viewer
 
 FOREVER = "private, max-age=31536000, immutable"
 """For what an address with a revision shows, which never changes."""
-
-MEDIA_TYPES = {"tiff": "image/tiff", "png": "image/png", "jpeg": "image/jpeg"}
 
 
 class WholeFile(FileResponse):
@@ -50,9 +48,21 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     router = APIRouter(prefix="/api/jobs/{job_id}", tags=["results"])
 
     @router.get("/tiles/{layer}/{level}/{column}/{row}", response_class=Response)
-    def tile(job_id: str, layer: str, level: int, column: int, row: int, revision: int | None = None) -> Response:
-        """A piece of a layer, 256 pixels a side; level 0 is the full resolution and each further one halves it."""
-        content, media_type = viewer.tile(job_id, layer, level, column, row)
+    def tile(
+        job_id: str,
+        layer: str,
+        level: int,
+        column: int,
+        row: int,
+        revision: int | None = None,
+        *,
+        smoothed: bool = False,
+    ) -> Response:
+        """A piece of a layer, 256 pixels a side; level 0 is the full resolution and each further one halves it.
+
+        ``smoothed`` gives it without loss and without noise, as the brush looks at it to stay within one thing.
+        """
+        content, media_type = viewer.tile(job_id, layer, level, column, row, smoothed)
         caching = FOREVER if revision is not None else "no-store"
         return Response(content, media_type=media_type, headers={"cache-control": caching})
 
@@ -75,16 +85,6 @@ def make_viewer_routes(viewer: Viewer) -> APIRouter:
     def redo(job_id: str) -> dict[str, Any]:
         """Paint again what was taken back last."""
         return viewer.redo(job_id)
-
-    @router.get("/download", response_class=FileResponse)
-    def download(
-        job_id: str,
-        format: Literal["tiff", "png", "jpeg"] = "tiff",
-        bits: Annotated[Literal["8", "16", "32"] | None, Query()] = None,
-    ) -> FileResponse:
-        """The result with its strokes as a file."""
-        path, name = viewer.download(job_id, format, int(bits) if bits else None)
-        return PassingFile(path, media_type=MEDIA_TYPES[format], filename=name)
 
     @router.get("/maps/{name}.png", response_class=FileResponse)
     def map_file(job_id: str, name: Literal["depth", "depth-colour", "decision", "confidence"]) -> FileResponse:

@@ -1,11 +1,11 @@
-"""What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, downloads."""
+"""What is looked at and painted: layers on disk when they are needed, tiles of them, strokes, undo, redo, maps."""
 
 import json
-import re
 import secrets
 import shutil
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.dabs import ReadGuide
 from allfocus.web.faults import require_fault
-from allfocus.web.job_records import ACTIVE, Job, Run, Stroke
+from allfocus.web.healed_levels import HealedLevel
+from allfocus.web.job_records import ACTIVE, Job, Run
 from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.retouching import Samples, paint, replay, stroke_area, stroke_work
+from allfocus.web.stroke import MOST_POINTS, MOST_STROKES, MOST_WORK, MOST_WORK_OF_ALL, Stroke
 from allfocus.web.studio import Studio
 from allfocus.web.work_folder import RUN_NAME
 
-MOST_WORK = 1_500_000_000
-"""Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
-MOST_WORK_OF_ALL = 6_000_000_000
-"""The same of all strokes of a job, which are painted again after a crash."""
-MOST_STROKES = 5000
-MOST_POINTS = 300_000
-"""Of all strokes of a job."""
+SOURCES = ("frame-", "method-", "run-")
+"""How the names of layers begin that a stroke may take from."""
 
 
 class Viewer:
@@ -109,10 +107,10 @@ class Viewer:
         except TaskError as error:
             raise Refusal(409, f"this layer cannot be made: {self._studio.told(error.error)}") from error
 
-    def _shown(self, job: Job, run: Run, name: str) -> Path:
+    def shown(self, job: Job, run: Run, name: str) -> Path:
         """The folder of a layer as it is shown: results with their strokes."""
         if name.startswith("retouched-"):
-            return self._shown(job, self._fitting(job, run, name.removeprefix("retouched-")), "result")
+            return self.shown(job, self._fitting(job, run, name.removeprefix("retouched-")), "result")
         if name == "result" and job.strokes_of(run):
             with self._painting(job.id):
                 return self._painted(job, run)
@@ -127,8 +125,8 @@ class Viewer:
 
     # --- tiles ---
 
-    def tile(self, job_id: str, name: str, level: int, column: int, row: int) -> tuple[bytes, str]:
-        """The file of a tile, and its media type.
+    def tile(self, job_id: str, name: str, level: int, column: int, row: int, smoothed: bool) -> tuple[bytes, str]:
+        """The file of a tile, and its media type; a smoothed one is what the brush looks at to stay within one thing.
 
         Raises:
             Refusal: there is no such job, layer or tile.
@@ -138,30 +136,36 @@ class Viewer:
             raise Refusal(404, "the result has no such layer; its layers are listed in the job")
         if not (0 <= level < run.levels and 0 <= column < 2**20 and 0 <= row < 2**20):
             raise Refusal(404, "there is no such tile")
+        if smoothed and not name.startswith(SOURCES):
+            raise Refusal(404, "only layers that the brush paints from have smoothed tiles")
+        read = self._guide(job, run, name) if smoothed else partial(self._tile_pixels, job, run, name)
         try:
-            pixels = self._tile_pixels(job, run, name, level, column, row)
+            pixels = read(level, column, row)
         except FileNotFoundError:  # deleted between making and reading, to make room for others
             try:
-                pixels = self._tile_pixels(job, run, name, level, column, row)
+                pixels = read(level, column, row)
             except FileNotFoundError as error:
                 raise Refusal(429, "the server is short of room for layers; try again", retry_after=2) from error
         if not pixels.size:
             raise Refusal(404, "there is no such tile")
-        if name in run.maps:
+        if name in run.maps or smoothed:
             return layers.png_bytes(pixels), "image/png"
-        profile = None if name.startswith("difference-") else self._profile(job, run)
+        profile = None if name.startswith("difference-") else self.profile(job, run)
         return layers.jpeg_bytes(pixels, icc_profile=profile), "image/jpeg"
 
     def _tile_pixels(self, job: Job, run: Run, name: str, level: int, column: int, row: int) -> NDArray[np.uint8]:
+        if name == "result" and run.finish.spots:
+            healed = HealedLevel(self.shown(job, run, name), level, run.finish.spots, white=run.white)
+            return layers.to_bytes(healed[layers.tile_area(column, row)], run.white)
         if not name.startswith("difference-"):
-            return layers.read_tile(self._shown(job, run, name), level, column, row, white=run.white)
+            return layers.read_tile(self.shown(job, run, name), level, column, row, white=run.white)
         rest = name.removeprefix("difference-")
-        other = self._shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
-        result = self._shown(job, run, "result")
+        other = self.shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
+        result = self.shown(job, run, "result")
         tiles = [layers.read_tile(folder, level, column, row, white=run.white) for folder in (result, other)]
         return layers.difference(*tiles)
 
-    def _profile(self, job: Job, run: Run) -> bytes | None:
+    def profile(self, job: Job, run: Run) -> bytes | None:
         """The colour profile of the result, which every tile carries so that its colours are right."""
         if run.folder not in self._profiles:
             import tifffile
@@ -175,12 +179,12 @@ class Viewer:
 
     def add_stroke(self, job_id: str, stroke: Stroke) -> dict[str, Any]:
         """The stroke that was painted, the new revision, and the area that changed."""
-        job, run = self._require_paintable(job_id)
+        job, run = self.require_paintable(job_id)
         if stroke.fault is not None:
             require_fault(run, stroke.fault)
         source, points = stroke.source, stroke.points
         known = source in job.layers() or source == run.folder
-        if not known or not source.startswith(("frame-", "method-", "run-")):
+        if not known or not source.startswith(SOURCES):
             raise Refusal(400, "a stroke takes from a frame or from a result as it was fused; see the layers")
         if len(job.strokes) >= MOST_STROKES or sum(len(s.points) for s in job.strokes) + len(points) > MOST_POINTS:
             raise Refusal(413, "there are too many strokes; download the result and start anew from it")
@@ -196,7 +200,7 @@ class Viewer:
             folder = self._painted(job, run, create=True)
             _mark(folder, None)
             painted: Samples = layers.open_level(folder, 0, writable=True)
-            paint(painted, stroke, samples, area)
+            paint(painted, stroke, samples, area, self._guide(job, run, source))
             layers.refresh_levels(folder, area, white=run.white)
             with self._studio.store.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
@@ -214,7 +218,7 @@ class Viewer:
 
     def hide_stroke(self, job_id: str, stroke_id: str, *, hidden: bool) -> dict[str, Any]:
         """The job's strokes, one of them left out of the picture or taken in again, and the area that changed."""
-        job, run = self._require_paintable(job_id)
+        job, run = self.require_paintable(job_id)
         with self._painting(job_id):
             stroke = next((item for item in job.strokes if item.id == stroke_id), None)
             if stroke is None:
@@ -223,7 +227,7 @@ class Viewer:
             return self._repaint(job, run, stroke, strokes, job.undone)
 
     def _replay(self, job_id: str, *, back: bool) -> dict[str, Any]:
-        job, run = self._require_paintable(job_id)
+        job, run = self.require_paintable(job_id)
         with self._painting(job_id):
             moving = job.strokes if back else job.undone
             if not moving:
@@ -251,7 +255,8 @@ class Viewer:
         _mark(folder, job.strokes)
         return answer
 
-    def _require_paintable(self, job_id: str) -> tuple[Job, Run]:
+    def require_paintable(self, job_id: str) -> tuple[Job, Run]:
+        """The job and its finished run, if that may be changed now."""
         job, run = self.require_result(job_id)
         if job.state in ACTIVE:
             raise Refusal(409, "the job is being fused again; wait for it or cancel it")
@@ -279,7 +284,7 @@ class Viewer:
         target = original.with_name("painted")
         size = layers.layer_bytes(run.width, run.height, run.channels, run.working_depth)
         self._studio.cache.get(target, size, lambda: _copy(original, target))
-        if _marked(target) != _visible(strokes):
+        if _marked(target) != visible_strokes(strokes):
             # Cut short by a crash, or fresh: the strokes are painted again from the original.
             everything = (0, 0, run.width, run.height)
             self._replay_area(job, run, target, strokes, everything)
@@ -290,38 +295,18 @@ class Viewer:
         original: Samples = layers.open_level(self.layer(job, run, "result"), 0)
         painted: Samples = layers.open_level(folder, 0, writable=True)
         shown = [stroke for stroke in strokes if not stroke.hidden]
-        replay(painted, original, shown, lambda source: self._open(job, run, source), area)
+        replay(painted, original, shown, partial(self._open, job, run), area, partial(self._guide, job, run))
         layers.refresh_levels(folder, area, white=run.white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
         opened: Samples = layers.open_level(self.layer(job, run, name), 0)
         return opened
 
-    # --- downloads ---
+    def _guide(self, job: Job, run: Run, name: str) -> ReadGuide:
+        """What reads the smoothed tiles of a layer."""
+        return lambda *place: layers.read_guide_tile(self.layer(job, run, name), *place, white=run.white)
 
-    def download(self, job_id: str, ending: str, bits: int | None) -> tuple[Path, str]:
-        """A file with the result and its strokes, to be deleted when it was sent, and the name to offer for it."""
-        job, run = self.require_result(job_id)
-        depth = bits or {"tiff": run.working_depth, "png": 16, "jpeg": 8}[ending]
-        if depth not in {"tiff": (8, 16, 32), "png": (8, 16), "jpeg": (8,)}[ending]:
-            raise Refusal(400, f"{ending} cannot hold {depth} bits per channel; choose TIFF, or fewer bits")
-        folder = self._studio.store.folder(job_id)
-        suffix = {"tiff": "tif", "png": "png", "jpeg": "jpg"}[ending]
-        target = self._studio.store.temporary / f"{secrets.token_hex(6)}.{suffix}"
-        self._studio.room.require(layers.layer_bytes(run.width, run.height, run.channels, depth))
-        values = {
-            "samples": str(self._shown(job, run, "result") / "level0.npy"),
-            "result": str(folder / run.folder / "result.tif"),
-            "target": str(target),
-            "bit_depth": depth,
-            "strokes": len(_visible(job.strokes)),
-        }
-        try:
-            self._studio.pictures.run("write_download", values)
-        except TaskError as error:
-            raise Refusal(409, f"the file cannot be written: {self._studio.told(error.error)}") from error
-        told = run.shown_name if job.others else "fused"
-        return target, f"{_without_ending(job.name)}-{told}.{suffix}"
+    # --- files ---
 
     def map_file(self, job_id: str, name: str) -> Path:
         """The file of a map: depth, depth-colour, decision or confidence."""
@@ -349,16 +334,6 @@ class Viewer:
         return self._studio.store.folder(job_id) / run.folder / "report.html"
 
 
-def _without_ending(name: str) -> str:
-    """The name of a stack without the ending of a picture's file; other dots belong to the name.
-
-    Example:
-        >>> _without_ending("beetle.tif"), _without_ending("2024.05.01 beetle"), _without_ending(".tif")
-        ('beetle', '2024.05.01 beetle', '.tif')
-    """
-    return re.sub(r"(?<=.)\.(tiff?|png|jpe?g|webp)$", "", name, flags=re.IGNORECASE)
-
-
 def _copy(original: Path, target: Path) -> None:
     temporary = target.with_name(f"{secrets.token_hex(4)}.part")
     shutil.copytree(original, temporary)
@@ -366,7 +341,8 @@ def _copy(original: Path, target: Path) -> None:
     _mark(target, [])
 
 
-def _visible(strokes: list[Stroke]) -> list[str]:
+def visible_strokes(strokes: list[Stroke]) -> list[str]:
+    """The ids of the strokes that are in the picture."""
     return [stroke.id for stroke in strokes if not stroke.hidden]
 
 
@@ -375,7 +351,7 @@ def _mark(folder: Path, strokes: list[Stroke] | None) -> None:
     if strokes is None:
         (folder / "strokes.json").unlink(missing_ok=True)
     else:
-        content = json.dumps(_visible(strokes)).encode()
+        content = json.dumps(visible_strokes(strokes)).encode()
         replace_file(folder / "strokes.json", content, overwrite=True)
 
 

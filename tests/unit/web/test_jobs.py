@@ -119,6 +119,7 @@ def test_a_damaged_frame_fails_the_job_with_the_clients_name_and_no_path(client:
     job = client.fuse(job_id, method="average")
     assert job["state"] == "failed"
     assert "frame_1.png" in job["error"]
+    assert job["error_code"] == "input"
     assert str(client.work) not in json.dumps(job)
     assert job["result"] is None
 
@@ -150,7 +151,7 @@ def test_another_method_becomes_a_layer_of_the_same_size(client: Any, frame_file
     assert client.post(f"/api/jobs/{job_id}/alternatives", json={"method": "depth-map"}).status_code == 409
     assert client.post(f"/api/jobs/{job_id}/alternatives", json={"method": "average"}).status_code == 202
     job = client.wait(job_id, lambda job: job["alternative"] is None)
-    assert job["alternatives"] == [{"method": "average", "state": "done", "error": None}]
+    assert job["alternatives"] == [{"method": "average", "state": "done", "error": None, "error_code": None}]
     assert job["state"] == "done"
     assert "method-average" in job["result"]["layers"]
     assert client.get(f"/api/jobs/{job_id}/tiles/method-average/0/0/0").status_code == 200

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from allfocus.stack.options import FuseOptions
 from allfocus.web.fusion_queue import FusionQueue, Work
+from allfocus.web.job_records import Alternative
+from allfocus.web.queue_file import KeptQueue, read_queue
 from allfocus.web.settings import ServerSettings
 from allfocus.web.studio import Studio
 
@@ -48,7 +51,9 @@ def test_nothing_is_deleted_by_age_unless_a_lifetime_was_set(tmp_path: Path) -> 
 
 
 def make_queue(done: list[str]) -> FusionQueue:
-    return FusionQueue(lambda work: done.append(work.job_id), workers=1, waiting=9)
+    queue = FusionQueue(lambda work: done.append(work.job_id), workers=1, waiting=9)
+    queue.begin()
+    return queue
 
 
 def test_a_paused_queue_begins_nothing_and_then_goes_on_in_the_order_it_was_given() -> None:
@@ -66,6 +71,73 @@ def test_a_paused_queue_begins_nothing_and_then_goes_on_in_the_order_it_was_give
         pass
     queue.close()
     assert done == ["c", "a", "d"]
+
+
+def test_what_waits_is_still_waiting_after_a_restart_in_its_order_and_paused(
+    tmp_path: Path, frame_files: list[bytes], run_server: Any
+) -> None:
+    settings = ServerSettings(work=tmp_path / "work", workers=1)
+    with run_server(settings) as client:
+        done = client.make_job(frame_files, name="done")
+        client.fuse(done, method="average", align=False)
+        client.put("/api/queue/state", json={"paused": True})
+        jobs = [client.make_job(frame_files, name=name) for name in "abc"]
+        for job_id in jobs:
+            assert client.post(f"/api/jobs/{job_id}/start", json={"method": "dsift", "align": False}).status_code == 202
+        assert client.post(f"/api/jobs/{done}/alternatives", json={"method": "wavelet"}).status_code == 202
+        client.put("/api/queue", json={"jobs": [jobs[2], done, jobs[0]]})
+        client.post(f"/api/jobs/{jobs[0]}/cancel")
+        before = client.get("/api/queue").json()
+        assert [work["id"] for work in before["waiting"]] == [jobs[2], done, jobs[1]]
+    with run_server(settings) as client:
+        after = client.get("/api/queue").json()
+        assert after == before
+        assert [client.job(job_id)["state"] for job_id in jobs] == ["cancelled", "queued", "queued"]
+        assert client.job(done)["state"] == "done"
+        client.put("/api/queue/state", json={"paused": False})
+        for job_id in (jobs[2], jobs[1]):
+            job = client.wait(job_id, lambda job: job["state"] not in ("queued", "running"))
+            assert (job["state"], job["result"]["method"]) == ("done", "dsift"), job["error"]
+        shown = client.wait(done, lambda job: job["alternative"] is None)
+        assert [(item["method"], item["state"]) for item in shown["alternatives"]] == [("wavelet", "done")]
+    with run_server(settings) as client:
+        assert client.get("/api/queue").json() == {"paused": False, "running": [], "waiting": [], "seconds_left": 0.0}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{", '{"paused": true}', '{"paused": 1, "waiting": [["a"]]}',
+     '{"paused": true, "waiting": [[1, 2, 3, 4]]}',
+     '{"paused": true, "waiting": [["a", "slabs", true, [2, "x"]]]}', '{"paused": true, "waiting": 7}'],
+)  # fmt: skip
+def test_a_damaged_queue_file_is_passed_over_and_said(tmp_path: Path, content: str, caplog: Any) -> None:
+    (tmp_path / "queue.json").write_text(content)
+    assert read_queue(tmp_path) == KeptQueue()
+    assert "the queue cannot be read" in caplog.text
+
+
+def test_a_stack_that_no_file_names_waits_all_the_same(tmp_path: Path) -> None:
+    """The server may be killed after a stack was marked as waiting and before the queue was written down."""
+    settings = ServerSettings(work=tmp_path / "work")
+    studio = Studio(settings)
+    studio.fusions.queue.pause(True)
+    job = studio.job(studio.create("waiting")["id"])
+    job.alternatives = [Alternative("wavelet", "queued")]
+    studio.store.queue(job, FuseOptions(method="average"))
+    studio.close()
+    studio = Studio(settings)
+    assert [(work.job_id, work.method) for work in studio.fusions.queue.snapshot()[1]] == [(job.id, "average")]
+    assert studio.job(job.id).alternatives == []
+    studio.close()
+
+
+def test_a_queue_that_cannot_be_written_down_goes_on(tmp_path: Path, caplog: Any) -> None:
+    studio = Studio(ServerSettings(work=tmp_path / "work"))
+    (tmp_path / "work" / "queue.json").mkdir()
+    studio.fusions.queue.pause(True)
+    assert studio.fusions.queue.paused
+    assert "would not outlast a restart" in caplog.text
+    studio.close()
 
 
 def test_the_queue_tells_order_and_time_and_can_be_paused(client: Any, frame_files: list[bytes]) -> None:

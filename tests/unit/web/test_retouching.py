@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from allfocus.alignment.stack_alignment import align
 from allfocus.images.writing import to_integers
 from allfocus.scenes.rendering import render_scene
-from allfocus.web.job_records import STROKE_MODES, Stroke
+from allfocus.web.dabs import ReadGuide
 from allfocus.web.retouching import paint, replay, stroke_area, stroke_weight
+from allfocus.web.stroke import STROKE_MODES, Stroke
 
 WIDTH, HEIGHT = 60, 40
 EVERYTHING = (0, 0, WIDTH, HEIGHT)
@@ -41,6 +42,10 @@ def pictures(seed: int, kind: type = np.uint16) -> dict[str, Any]:
         lambda: random.random((HEIGHT, WIDTH, 3), np.float32)
     )  # fmt: skip
     return {name: draw() for name in ("original", "frame-a", "frame-b")}
+
+
+def no_guide(source: str) -> ReadGuide:
+    raise AssertionError(f"a plain stroke looked at the colours of {source}")
 
 
 def distance_to_line(stroke: Stroke) -> NDArray[np.float64]:
@@ -134,7 +139,7 @@ def test_undo_by_replay_gives_what_was_there_before(drawn: list[Stroke]) -> None
     before = painted.copy()
     area = stroke_area(drawn[-1], WIDTH, HEIGHT)
     paint(painted, drawn[-1], layers[drawn[-1].source], area)
-    replay(painted, layers["original"], drawn[:-1], layers.__getitem__, area)
+    replay(painted, layers["original"], drawn[:-1], layers.__getitem__, area, no_guide)
     assert np.array_equal(painted, before)
 
 
@@ -237,6 +242,13 @@ def test_downloads_have_the_depth_and_kind_asked_for(client: Any, shaken_job: st
         {"radius": 0},
         {"radius": 1e9},
         {"hardness": 1.1},
+        {"flow": 0},
+        {"tolerance": 0},
+        {"pen": "tilt"},
+        {"pressures": [0.5]},
+        {"pen": "size", "pressures": [0.5, 0.5]},
+        {"pen": "size", "pressures": [1.5]},
+        {"gain": 5},
         {"extra": 1},
     ],
 )

@@ -6,6 +6,7 @@ import { attempt } from "./messages.js";
 import { inOrder, titleOf } from "./options.js";
 import "./retouch_panel.js"; // which makes the place for them, and so hears of a job first
 import { alternativeAtWork, on, phase, setJob, state } from "./state.js";
+import { phrase, told } from "./texts.js";
 
 function drawAlternatives() {
   const { job } = state;
@@ -16,15 +17,15 @@ function drawAlternatives() {
   const failed = job.alternatives?.findLast((other) => other.state === "failed");
   const select = element("select", { id: "alternative", disabled: Boolean(under) }, rest.map(({ name }) => element("option", { value: name, selected: name === wanted }, titleOf(name))));
   const add = under
-    ? element("button", { id: "cancel-alternative", onclick: () => cancelAlternative(add) }, "Cancel")
-    : element("button", { id: "add-alternative", disabled: !rest.length, onclick: () => addAlternative(select.value, add) }, "Add");
+    ? element("button", { id: "cancel-alternative", onclick: () => cancelAlternative(add) }, phrase("page.cancel"))
+    : element("button", { id: "add-alternative", disabled: !rest.length, onclick: () => addAlternative(select.value, add) }, phrase("alternatives.add"));
   byId("alternatives").replaceChildren(
     element(
       "div.field",
       {},
-      element("label", { for: "alternative" }, "Another method as a source"),
+      element("label", { for: "alternative" }, phrase("alternatives.heading")),
       element("div.row", {}, select, add),
-      element("p.hint", { id: "alternative-hint", role: "status" }, failed?.error ? asSentence(failed.error) : ""),
+      element("p.hint", { id: "alternative-hint", role: "status" }, failed?.error ? asSentence(told(failed.error, { code: failed.error_code })) : ""),
     ),
   );
   drawAlternativeHint();
@@ -34,7 +35,7 @@ function drawAlternatives() {
 function drawAlternativeHint() {
   const under = alternativeAtWork(state.job);
   const share = state.progress ? ` ${Math.round(state.progress.fraction * 100)} %` : "";
-  if (under) byId("alternative-hint").textContent = `${titleOf(under.method)}: at work…${share}`;
+  if (under) byId("alternative-hint").textContent = `${phrase("alternatives.at-work", { name: titleOf(under.method) })}${share}`;
 }
 
 async function addAlternative(method, button) {

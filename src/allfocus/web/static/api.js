@@ -1,5 +1,13 @@
 // The only module that talks to the server. Every failure becomes an ApiError with a sentence for the reader.
 
+import { phrase, told } from "./texts.js";
+
+
+
+
+
+
+
 export class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -9,27 +17,27 @@ export class ApiError extends Error {
 }
 
 const WITHOUT_TEXT = {
-  401: "The server asks for its token. It was printed where `allfocus serve` was started.",
-  403: "The server refused this page. Open the studio at the address that `allfocus serve` printed.",
-  404: "The server does not know this any more. It may have been removed after its lifetime.",
-  409: "That is not possible at this moment. Wait until the present step is done.",
-  413: "The file is larger than the server takes. Start it with a higher --max-upload.",
-  415: "The file is not a picture that can be read. Give TIFF, PNG, JPEG, WebP or a camera RAW file.",
-  429: "The server has too much to do. Try again in a moment.",
-  507: "There is no space left in the server's work folder. Delete earlier stacks or give it a larger --work folder.",
+  401: phrase("api.status-401"),
+  403: phrase("api.status-403"),
+  404: phrase("api.status-404"),
+  409: phrase("api.status-409"),
+  413: phrase("api.status-413"),
+  415: phrase("api.status-415"),
+  429: phrase("api.status-429"),
+  507: phrase("api.status-507"),
 };
-const NO_ANSWER = "The studio's server does not answer. Is `allfocus serve` still running?";
+const NO_ANSWER = phrase("api.no-answer");
 
 /** The sentence of an error answer: the server's own where it sent one. */
 function sentence(status, body) {
   try {
-    const { error, detail } = JSON.parse(body);
-    if (error) return error;
+    const { error, code, detail } = JSON.parse(body);
+    if (error) return told(error, { code, status });
     if (typeof detail === "string") return detail;
   } catch {
     // Not JSON: a proxy's page, say. The status has a sentence of its own.
   }
-  return WITHOUT_TEXT[status] ?? `The server failed (status ${status}). Its terminal says why.`;
+  return WITHOUT_TEXT[status] ?? phrase("api.failed", { status });
 }
 
 let onTokenWanted = () => {};
@@ -110,6 +118,11 @@ export const keepPreset = (name, options) => request("PUT", `/api/presets/${enco
 export const deletePreset = (name) => request("DELETE", `/api/presets/${encodeURIComponent(name)}`);
 export const findFrames = (id, path) => request("POST", `${job(id)}/find-frames`, { path });
 export const projectUrl = (id, frames) => `${job(id)}/project?frames=${frames}`;
+export const formats = () => request("GET", "/api/formats");
+export const keepFinish = (id, finish) => request("PUT", `${job(id)}/finish`, finish);
+export const previewFinish = (id, finish) => request("POST", `${job(id)}/finish/preview`, finish);
+export const pickGrey = (id, x, y) => request("POST", `${job(id)}/finish/grey`, { x, y });
+export const finishedTileUrl = (id, level, column, row, revision) => `${job(id)}/finished/${level}/${column}/${row}?revision=${revision}`;
 export const relief = (id, side) => request("GET", `${job(id)}/relief?side=${side}`);
 
 /** Sends the order of the frames and which of them take part. */
@@ -122,6 +135,21 @@ export const mapUrl = (id, name) => `${job(id)}/maps/${name}.png`;
 export const reportUrl = (id) => `${job(id)}/report`;
 export const tileUrl = (id, layer, level, column, row, revision) =>
   `${job(id)}/tiles/${encodeURIComponent(layer)}/${level}/${column}/${row}?revision=${revision}`;
+
+/** A tile as the brush looks at it to stay within one thing: smoothed, and without loss. */
+export const guideUrl = (...place) => `${tileUrl(...place)}&smoothed=true`;
+
+/** The result as a file: { name, content }. */
+export async function exportFile(id, { format, bits, quality, profile, size, amount, name }) {
+  const wanted = new URLSearchParams({ format, bits, quality, profile, name, ...(size !== "full" && { [size]: amount }) });
+  const answer = await fetch(`${job(id)}/download?${wanted}`).catch(() => {
+    onLost();
+    throw new ApiError(NO_ANSWER);
+  });
+  if (!answer.ok) throw new ApiError(sentence(answer.status, await answer.text()), answer.status);
+  const [, encoded, plain] = /filename\*=utf-8''([^;]+)|filename="([^"]+)"/i.exec(answer.headers.get("content-disposition") ?? "") ?? [];
+  return { name: encoded ? decodeURIComponent(encoded) : (plain ?? "fused"), content: await answer.blob() };
+}
 
 /** Why the server refuses an address: its own sentence. */
 export async function refusalOf(address) {
@@ -157,7 +185,7 @@ function upload(address, file, onProgress) {
     exchange.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     exchange.onerror = () => {
       onLost();
-      reject(new ApiError(`${file.name} could not be sent. ${NO_ANSWER}`));
+      reject(new ApiError(phrase("api.not-sent", { name: file.name, reason: NO_ANSWER })));
     };
     exchange.onload = () => {
       if (exchange.status === 401) onTokenWanted();

@@ -3,19 +3,21 @@
 import { byId, element, icon } from "./elements.js";
 import { announce } from "./messages.js";
 import { nameOf, on, otherLayers, phase, setOther, setView, state } from "./state.js";
+import { phrase, serverPhrase } from "./texts.js";
 import { canvas, fitPicture, invalidate, singleLayer, view, zoomBy, zoomTo } from "./viewer.js";
 
 /** Every view: name, title, key, and what it says to someone who does not know it. */
 export const VIEWS = [
-  ["result", "Result", "V", "the fused picture"],
-  ["slider", "Slider", "C", "a frame on the left, the result on the right of a line that you move"],
-  ["side", "Side by side", "X", "a frame and the result, moving together"],
-  ["flicker", "Flicker", "F", "a frame and the result in turn, at the same place"],
-  ["difference", "Difference", "D", "where the result differs from a frame, amplified"],
-  ["depth", "Depth", "M", "how far away the sharp thing is, as a coloured picture"],
-  ["decision", "Decision", "G", "which frame each place was taken from"],
-  ["confidence", "Confidence", "K", "how sure the method was"],
-  ["relief", "3D", "3", "the result on its depth, to turn with the mouse"],
+  ["result", phrase("compare.result"), "V", phrase("compare.result-hint")],
+  ["finished", phrase("compare.finished"), "W", phrase("compare.finished-hint")],
+  ["slider", phrase("compare.slider"), "C", phrase("compare.slider-hint")],
+  ["side", phrase("compare.side"), "X", phrase("compare.side-hint")],
+  ["flicker", phrase("compare.flicker"), "F", phrase("compare.flicker-hint")],
+  ["difference", phrase("compare.difference"), "D", phrase("compare.difference-hint")],
+  ["depth", phrase("compare.depth"), "M", phrase("compare.depth-hint")],
+  ["decision", phrase("compare.decision"), "G", phrase("compare.decision-hint")],
+  ["confidence", phrase("compare.confidence"), "K", phrase("compare.confidence-hint")],
+  ["relief", phrase("compare.relief"), "3", phrase("compare.relief-hint")],
 ];
 const COMPARING = ["slider", "side", "flicker", "difference"];
 const MOST_KEYS = 12; // of the legend
@@ -42,7 +44,7 @@ function buildViews() {
   );
 }
 
-const GROUPS = { frame: "Frames", result: "Results", method: "Other methods" };
+const GROUPS = { frame: phrase("page.frames"), result: phrase("results.heading"), method: phrase("compare.methods") };
 
 /** Layers as the options of a list, frames, results and methods each together. */
 export function inGroups(layers, chosen) {
@@ -79,19 +81,20 @@ function drawBar() {
 
 function drawNames() {
   const split = state.view === "slider" || state.view === "side";
-  const result = state.job.results.some(({ open, deleted }) => !open && !deleted) ? state.job.result.name : "Result";
-  const shown = { result, depth: "Depth", decision: "Decision", confidence: "Confidence" };
+  const result = state.job.results.some(({ open, deleted }) => !open && !deleted) ? state.job.result.name : phrase("compare.result");
+  const shown = { result, finished: phrase("compare.finished"), depth: phrase("compare.depth"), decision: phrase("compare.decision"), confidence: phrase("compare.confidence") };
   const single = state.view === "relief" ? "" : singleLayer();
   const apart = single.startsWith("difference-") ? single.slice(11) : null;
-  const name = apart ? `Difference from ${nameOf(state.job.result.layers.includes(apart) ? apart : `frame-${apart}`)}` : (shown[single] ?? nameOf(single));
+  const name = apart ? phrase("compare.difference-from", { name: nameOf(state.job.result.layers.includes(apart) ? apart : `frame-${apart}`) }) : (shown[single] ?? nameOf(single));
   byId("name-left").textContent = split ? nameOf(state.other) : name;
   byId("name-left").hidden = state.view === "relief";
   byId("name-right").textContent = result;
   byId("name-right").hidden = !split;
-  const { width, height, bit_depth, white } = state.job.result;
-  const brighter = white < 1 ? `, shown ${Number((1 / white).toPrecision(2))} times brighter` : "";
-  byId("picture-size").textContent = `${width} × ${height}, ${bit_depth} bit${brighter}`;
-  canvas.setAttribute("aria-label", `${VIEWS.find(([key]) => key === state.view)[1]}: ${width} by ${height} pixels. Arrow keys move, plus and minus zoom.`);
+  const { bit_depth, white } = state.job.result;
+  const [width, height] = state.view === "finished" ? state.job.result.finished_size : [state.job.result.width, state.job.result.height];
+  const brighter = white < 1 ? `, ${phrase("compare.brighter", { factor: Number((1 / white).toPrecision(2)) })}` : "";
+  byId("picture-size").textContent = `${phrase("page.size", { width, height, bits: bit_depth })}${brighter}`;
+  canvas.setAttribute("aria-label", phrase("compare.canvas", { view: VIEWS.find(([key]) => key === state.view)[1], width, height }));
 }
 
 function drawLegend() {
@@ -113,7 +116,7 @@ function drawLegend() {
   const { colours, ends } = kind === "decision" ? asScale(legends.decision) : legends[kind];
   const bar = element("i.ramp");
   bar.style.background = `linear-gradient(to right, ${colours.join(", ")})`;
-  box.replaceChildren(element("span", {}, ends[0]), bar, element("span", {}, ends[1]));
+  box.replaceChildren(element("span", {}, serverPhrase(`legend.${ends[0]}`, ends[0])), bar, element("span", {}, serverPhrase(`legend.${ends[1]}`, ends[1])));
 }
 
 /** The colours of many frames as a scale from the first to the last, because a list would hide the picture. */
@@ -126,7 +129,7 @@ function drawHandle() {
   const handle = byId("handle");
   handle.style.left = `${view.split * 100}%`;
   handle.setAttribute("aria-valuenow", String(Math.round(view.split * 100)));
-  handle.setAttribute("aria-valuetext", `${Math.round(view.split * 100)} % of the width shows ${nameOf(state.other)}`);
+  handle.setAttribute("aria-valuetext", phrase("compare.split", { percent: Math.round(view.split * 100), name: nameOf(state.other) }));
 }
 
 function moveSplit(share) {
@@ -168,11 +171,11 @@ function buildZoom() {
   const button = (label, key, content, action) =>
     element("button.plain", { "aria-label": label, title: `${label} (${key})`, onclick: action }, content);
   byId("zoom").replaceChildren(
-    button("Zoom out", "-", icon("minus"), () => zoomBy(1 / 1.4)),
+    button(phrase("compare.zoom-out"), "-", icon("minus"), () => zoomBy(1 / 1.4)),
     element("output", { id: "zoom-value", "aria-live": "off" }),
-    button("Zoom in", "+", icon("plus"), () => zoomBy(1.4)),
-    button("Whole picture", "0", "Fit", fitPicture),
-    button("One pixel on one pixel", "1", "100 %", () => zoomTo(1)),
+    button(phrase("compare.zoom-in"), "+", icon("plus"), () => zoomBy(1.4)),
+    button(phrase("compare.whole"), "0", phrase("compare.fit"), fitPicture),
+    button(phrase("compare.one-to-one"), "1", "100 %", () => zoomTo(1)),
   );
 }
 
@@ -194,4 +197,4 @@ on("cursor", (point) => {
   const inside = point && view.store && point.x >= 0 && point.y >= 0 && point.x < view.store.width && point.y < view.store.height;
   byId("cursor-place").textContent = inside ? `x ${Math.floor(point.x)}, y ${Math.floor(point.y)}` : "";
 });
-on("view", () => phase() === "done" && announce(`View: ${VIEWS.find(([key]) => key === state.view)[1]}`));
+on("view", () => phase() === "done" && announce(phrase("compare.announce", { view: VIEWS.find(([key]) => key === state.view)[1] })));

@@ -4,9 +4,10 @@ import * as api from "./api.js";
 import { asSentence } from "./elements.js";
 import { say, unsay } from "./messages.js";
 import { emit, isSending, on, refreshJob, setJob, state } from "./state.js";
+import { phrase } from "./texts.js";
 
 const MILLISECONDS_BETWEEN_TRIES = 1000;
-const GONE = "The studio's server does not answer. Is `allfocus serve` still running? This page goes on when it is back.";
+const GONE = phrase("connection.gone");
 
 async function whenLost() {
   if (state.serverIsGone) return;
@@ -17,7 +18,7 @@ async function whenLost() {
   while (!(await api.isThere()));
   state.serverIsGone = false;
   unsay(GONE);
-  say("The server is back.", "good");
+  say(phrase("connection.back"), "good");
   emit("server");
   await catchUp();
 }

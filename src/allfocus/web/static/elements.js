@@ -1,5 +1,13 @@
 // Small helpers that make DOM nodes, so that no text from a file name ever passes through innerHTML.
 
+import { decimal, phrase } from "./texts.js";
+
+
+
+
+
+
+
 /**
  * Makes one element: element("button.quiet", { onclick, "aria-label": "Close" }, "x").
  * Properties that start with "on" become listeners; true, false and null set or leave out the attribute.
@@ -68,30 +76,36 @@ export function icon(name) {
   return drawing;
 }
 
+const UNITS = ["bytes", "kilobytes", "megabytes", "gigabytes", "terabytes"];
+
 /** 1536 -> "1.5 KB". */
 export function readableBytes(bytes) {
-  const units = ["bytes", "KB", "MB", "GB", "TB"];
-  const step = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
-  return step ? `${(bytes / 1024 ** step).toFixed(bytes / 1024 ** step < 10 ? 1 : 0)} ${units[step]}` : `${bytes} bytes`;
+  const step = bytes < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** step;
+  return phrase(`units.${UNITS[step]}`, { value: decimal(value, step && value < 10 ? 1 : 0) });
 }
 
 /** 95 -> "1 min 35 s". */
-export function readableSeconds(seconds) {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 90) return `${Math.round(seconds)} s`;
+export function readableSeconds(seconds, digits = 1) {
+  if (seconds < 90) return phrase("units.seconds", { seconds: decimal(seconds, seconds < 10 ? digits : 0) });
   const minutes = Math.floor(seconds / 60);
-  return minutes < 90 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (minutes < 90) return phrase("units.minutes", { minutes, seconds: Math.round(seconds % 60) });
+  return phrase("units.hours", { hours: Math.floor(minutes / 60), minutes: minutes % 60 });
 }
+
+/** The same without a fraction, for what is only guessed. */
+export const roundSeconds = (seconds) => readableSeconds(Math.max(1, Math.floor(seconds)), 0);
 
 /** 168 -> "7 days". */
 export const readableHours = (hours) => (hours >= 48 ? plural(Math.round(hours / 24), "day") : plural(Math.round(hours * 10) / 10, "hour"));
 
-export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+/** 3, "frame" -> "3 frames". */
+export const plural = (count, word) => phrase(`count.${word}`, { count });
 
 /** "nothing was moved" -> "Nothing was moved."; a file name at the front keeps its letters. */
 export function asSentence(text) {
   const trimmed = text.trim();
-  const isWord = /^[a-z]+[ ,]/.test(trimmed);
+  const isWord = /^\p{Ll}+[ ,’]/u.test(trimmed);
   return `${isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed}${/[.?!…]$/.test(trimmed) ? "" : "."}`;
 }
 

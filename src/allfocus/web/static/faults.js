@@ -6,13 +6,14 @@ import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt } from "./messages.js";
 import { emit, nameOf, on, phase, setJob, setOther, setView, sourceOf, state } from "./state.js";
 import { send } from "./strokes.js";
+import { phrase } from "./texts.js";
 import { invalidate, lookAt, panes, view } from "./viewer.js";
 
 const OF_THE_PANE = 0.45; // how much of the pane a place takes
 const LARGEST_SCALE = 3;
 const MARGIN = 6; // pixels of the screen between a place and its frame
 const REMEMBERED = "allfocus-go-on";
-const ALL_DONE = "All places are looked at.";
+const ALL_DONE = phrase("faults.all-done");
 
 let faults = []; // of the result that is open, worst first
 let present = null; // the id of the one that is looked at
@@ -62,7 +63,7 @@ function show(fault) {
   const scale = OF_THE_PANE * Math.min(pane.width / fault.width, pane.height / fault.height);
   lookAt({ x: fault.left + fault.width / 2, y: fault.top + fault.height / 2 }, Math.min(LARGEST_SCALE, scale));
   draw();
-  announce(`Place ${at() + 1} of ${faults.length}: ${describe(fault)}`);
+  announce(phrase("faults.announce", { place: at() + 1, count: faults.length, about: describe(fault) }));
 }
 
 /** The first place after the present one that nobody has dealt with; when all are, simply the next. */
@@ -102,7 +103,7 @@ export async function mendFault() {
     return;
   }
   if (standing(fault) === "painted") {
-    announce("It is painted already. Undo takes it back.");
+    announce(phrase("faults.painted-already"));
     return;
   }
   if (!state.other) return;
@@ -119,30 +120,31 @@ export async function dismissFault() {
   const answer = await attempt(() => api.judgeFault(job.id, fault.id, wanted));
   if (!answer || resultKey() !== listOf) return;
   setJob({ ...state.job, result: { ...state.job.result, dismissed: answer.dismissed } });
-  announce(wanted ? "Dismissed." : "No longer dismissed.");
+  announce(wanted ? phrase("faults.dismissed-now") : phrase("faults.undismissed"));
   if (wanted && present === fault.id) goOn();
 }
 
 // What is shown ---------------------------------------------------------------------------------------------------
 
 function describe(fault) {
-  const frame = fault.layer ? nameOf(fault.layer) : "a frame that was removed";
+  const frame = fault.layer ? nameOf(fault.layer) : phrase("faults.removed");
   const percent = Math.round(fault.share * 100);
-  return fault.kind === "lost" ? `${percent} % of the detail lost, ${frame} has it` : `in doubt, most of it from ${frame}`;
+  return fault.kind === "lost" ? phrase("faults.lost", { percent, frame }) : phrase("faults.doubt", { frame });
 }
 
 function summary() {
   const { faults: count } = state.job.result;
   if (failure) return failure;
-  if (state.job.result.slab) return "A slab shows a part of the stack on purpose; it is not checked.";
-  if (count === null) return "This result was made before places were listed. Fuse the stack again to get the list.";
-  if (!faults.length) return count ? "Loading the places…" : "No place found: wherever a frame shows detail, the result shows it too.";
+  if (state.job.result.slab) return phrase("faults.slab");
+  if (count === null) return phrase("faults.older");
+  if (!faults.length) return count ? phrase("faults.loading") : phrase("faults.none");
   const open = faults.filter(isOpen).length;
   const painted = faults.filter((fault) => standing(fault) === "painted").length;
-  const parts = [`${open} of ${plural(faults.length, "place")} to look at`, painted && `${painted} painted`, faults.length - open - painted && `${faults.length - open - painted} dismissed`];
+  const parts = [phrase("faults.open", { open, places: plural(faults.length, "place") }), painted && phrase("faults.count-painted", { count: painted }), faults.length - open - painted && phrase("faults.count-dismissed", { count: faults.length - open - painted })];
   return `${parts.filter(Boolean).join(", ")}.`;
 }
 
+const STANDING = { painted: phrase("faults.painted"), dismissed: phrase("faults.dismissed") };
 const SIGNS = { painted: "brush", dismissed: "close" };
 
 function row(fault, place) {
@@ -153,11 +155,11 @@ function row(fault, place) {
     {},
     element(
       `button.fault.${stands}`,
-      { "data-fault": fault.id, "aria-current": fault.id === present ? "true" : null, title: `At ${fault.left}, ${fault.top}: ${describe(fault)}`, onclick: () => show(fault) },
+      { "data-fault": fault.id, "aria-current": fault.id === present ? "true" : null, title: phrase("faults.at", { left: fault.left, top: fault.top, about: describe(fault) }), onclick: () => show(fault) },
       element("span.fault-number", {}, stands === "open" ? String(place + 1) : icon(SIGNS[stands])),
-      element("span.fault-text", {}, element("strong", {}, lost ? `${Math.round(fault.share * 100)} % lost` : "In doubt"), element("small", {}, fault.layer ? nameOf(fault.layer) : "frame removed")),
+      element("span.fault-text", {}, element("strong", {}, lost ? phrase("faults.lost-short", { percent: Math.round(fault.share * 100) }) : phrase("faults.doubt-short")), element("small", {}, fault.layer ? nameOf(fault.layer) : phrase("faults.removed-short"))),
       element("small", {}, `${fault.width} × ${fault.height}`),
-      stands !== "open" && element("span.unseen", {}, `, ${stands}`),
+      stands !== "open" && element("span.unseen", {}, `, ${STANDING[stands]}`),
     ),
   );
 }
@@ -172,16 +174,16 @@ function drawPanel() {
     element(
       "div.row",
       {},
-      element("button.grow", { id: "fault-previous", disabled: off, onclick: previousFault }, icon("earlier"), "Previous", element("kbd", {}, "P")),
-      element("button.grow.primary", { id: "fault-next", disabled: off, onclick: nextFault }, "Next", element("kbd", {}, "N"), icon("later")),
+      element("button.grow", { id: "fault-previous", disabled: off, onclick: previousFault }, icon("earlier"), phrase("faults.previous"), element("kbd", {}, "P")),
+      element("button.grow.primary", { id: "fault-next", disabled: off, onclick: nextFault }, phrase("faults.next"), element("kbd", {}, "N"), icon("later")),
     ),
     element(
       "label.switch",
       {},
       element("input", { type: "checkbox", role: "switch", id: "fault-go-on", checked: goesOn(), onchange: (event) => localStorage.setItem(REMEMBERED, event.target.checked ? "yes" : "no") }),
-      element("span", {}, element("strong", {}, "Go on by itself"), element("small", {}, "Painted or dismissed, the next place is shown.")),
+      element("span", {}, element("strong", {}, phrase("faults.go-on")), element("small", {}, phrase("faults.go-on-hint"))),
     ),
-    element("ol.fault-list", { id: "fault-list", "aria-label": "Places, worst first" }, faults.map(row)),
+    element("ol.fault-list", { id: "fault-list", "aria-label": phrase("faults.list") }, faults.map(row)),
   );
   if (name) (byId(name) ?? panel.querySelector(`[data-fault="${CSS.escape(name)}"]`))?.focus({ preventScroll: true });
   panel.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
@@ -198,12 +200,12 @@ function drawBar() {
     element(`button.small${kind}`, { id, title: `${label} (${key})`, onclick: action }, label, element("kbd", {}, key));
   bar.replaceChildren(
     element("span.fault-place", {}, `${at() + 1} / ${faults.length}`),
-    element("span.fault-about", {}, describe(fault), stands !== "open" && element("em", {}, ` ${stands}`), !faults.some(isOpen) && ` — ${ALL_DONE}`),
-    act("bar-previous", "Previous", "P", previousFault),
-    act("bar-mend", `Paint in ${nameOf(sourceOf(state.other))}`, "R", mendFault, ".primary"),
-    act("bar-dismiss", stands === "dismissed" ? "Take back" : "Dismiss", "I", dismissFault),
-    act("bar-next", "Next", "N", nextFault),
-    element("button.plain", { id: "bar-close", "aria-label": "Leave the places", title: "Leave the places (Esc)", onclick: leaveFault }, icon("close")),
+    element("span.fault-about", {}, describe(fault), stands !== "open" && element("em", {}, ` ${STANDING[stands]}`), !faults.some(isOpen) && ` — ${ALL_DONE}`),
+    act("bar-previous", phrase("faults.previous"), "P", previousFault),
+    act("bar-mend", phrase("faults.paint", { name: nameOf(sourceOf(state.other)) }), "R", mendFault, ".primary"),
+    act("bar-dismiss", stands === "dismissed" ? phrase("faults.take-back") : phrase("faults.dismiss"), "I", dismissFault),
+    act("bar-next", phrase("faults.next"), "N", nextFault),
+    element("button.plain", { id: "bar-close", "aria-label": phrase("faults.leave"), title: phrase("faults.leave-key"), onclick: leaveFault }, icon("close")),
   );
   byId("bar-mend").disabled = stands === "painted" || !state.other;
   if (focused) byId(focused)?.focus({ preventScroll: true });
@@ -212,7 +214,7 @@ function drawBar() {
 function draw() {
   if (phase() !== "done") return;
   const open = faults.filter(isOpen).length;
-  byId("tab-check").replaceChildren("Check", ...(open ? [" ", element("span.badge", { "aria-label": `${plural(open, "place")} to look at` }, String(open))] : []));
+  byId("tab-check").replaceChildren(phrase("page.check"), ...(open ? [" ", element("span.badge", { "aria-label": phrase("faults.badge", { places: plural(open, "place") }) }, String(open))] : []));
   drawPanel();
   drawBar();
   view.store && invalidate();

@@ -4,6 +4,8 @@ import * as api from "./api.js";
 import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt } from "./messages.js";
 import { arrangements, emit, inTurn, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { phrase, told } from "./texts.js";
+import { showThumbnail } from "./thumbnails.js";
 import { dismissUpload, sendAgain } from "./uploads.js";
 
 const list = byId("frame-list");
@@ -33,7 +35,7 @@ async function move(frame, position) {
   frames.splice(place, 0, frame);
   const sending = sendFrames(frames);
   focusCard(frame.id);
-  announce(`${frame.name} is now frame ${place + 1} of ${frames.length}.`);
+  announce(phrase("frames.moved", { name: frame.name, place: place + 1, count: frames.length }));
   await sending;
   focusCard(frame.id);
 }
@@ -43,7 +45,7 @@ function focusCard(id) {
 }
 
 function setIncluded(frame, included) {
-  announce(included ? `${frame.name} takes part.` : `${frame.name} is left out.`);
+  announce(included ? phrase("frames.takes-part", { name: frame.name }) : phrase("frames.is-left-out", { name: frame.name }));
   return sendFrames(state.job.frames.map((other) => (other.id === frame.id ? { ...other, included } : other)));
 }
 
@@ -52,7 +54,7 @@ async function remove(frame) {
   const job = await attempt(() => api.removeFrame(state.job.id, frame.id));
   if (!job) return;
   setJob(job);
-  announce(`${frame.name} was removed. ${plural(job.frames.length, "frame")} left.`);
+  announce(phrase("frames.removed", { name: frame.name, frames: plural(job.frames.length, "frame") }));
   const next = job.frames[Math.min(place, job.frames.length - 1)];
   if (next) focusCard(next.id);
 }
@@ -84,7 +86,7 @@ function picture(frame) {
   const address = api.thumbnailUrl(state.job.id, frame.id);
   if (!pictures.has(address)) {
     const onerror = () => attempt(() => explain(frame, address));
-    pictures.set(address, element("img", { src: address, alt: "", loading: "lazy", draggable: "false", onerror }));
+    pictures.set(address, showThumbnail(element("img", { alt: "", draggable: "false", onerror }), address));
   }
   return pictures.get(address);
 }
@@ -97,9 +99,9 @@ async function explain(frame, address) {
 }
 
 function card(known, place, count) {
-  const frame = unreadable.has(known.id) ? { ...known, problem: known.problem ?? unreadable.get(known.id) } : known;
+  const frame = { ...known, problem: known.problem ? told(known.problem) : unreadable.get(known.id) };
   const chosen = phase() === "done" && state.other === `frame-${frame.id}`;
-  const size = `${frame.width} × ${frame.height}, ${frame.bit_depth} bit`;
+  const size = phrase("page.size", { width: frame.width, height: frame.height, bits: frame.bit_depth });
   const button = (label, sign, action, disabled = false) =>
     element("button.plain", { "aria-label": `${label}: ${frame.name}`, title: label, onclick: action, disabled: disabled || locked() }, icon(sign));
   const kind = ["li.card", frame.included ? "" : "excluded", frame.problem ? "problem" : "", chosen ? "chosen" : ""];
@@ -109,7 +111,7 @@ function card(known, place, count) {
     element(
       "button.card-picture",
       {
-        "aria-label": `Frame ${place + 1} of ${count}: ${frame.name}, ${size}${frame.included ? "" : ", left out"}${frame.problem ? `, ${frame.problem}` : ""}`,
+        "aria-label": [phrase("frames.card", { place: place + 1, count, name: frame.name }), size, !frame.included && phrase("frames.left-out"), frame.problem].filter(Boolean).join(", "),
         "aria-pressed": phase() === "done" ? String(chosen) : null,
         title: `${frame.name}\n${size}, ${readableBytes(frame.bytes)}`,
         onclick: () => onPick(frame),
@@ -125,19 +127,19 @@ function card(known, place, count) {
       {},
       element(
         "label.use",
-        { title: frame.included ? "Takes part in the fusion" : "Left out of the fusion" },
+        { title: frame.included ? phrase("frames.used") : phrase("frames.unused") },
         element("input", {
           type: "checkbox",
           checked: frame.included,
           disabled: locked(),
-          "aria-label": `Use ${frame.name}`,
+          "aria-label": phrase("frames.use-name", { name: frame.name }),
           onchange: (event) => setIncluded(frame, event.target.checked),
         }),
-        element("span", {}, "Use"),
+        element("span", {}, phrase("frames.use")),
       ),
-      button("Move earlier", "earlier", () => move(frame, place - 1), place === 0),
-      button("Move later", "later", () => move(frame, place + 1), place === count - 1),
-      button("Remove", "trash", () => remove(frame)),
+      button(phrase("frames.earlier"), "earlier", () => move(frame, place - 1), place === 0),
+      button(phrase("frames.later"), "later", () => move(frame, place + 1), place === count - 1),
+      button(phrase("frames.remove"), "trash", () => remove(frame)),
     ),
   );
   addDragging(node, frame);
@@ -199,12 +201,12 @@ function uploadCard(upload) {
       element(
         "span.row",
         {},
-        upload.mayHelp && element("button.small", { "aria-label": `Send ${upload.name} again`, onclick: () => attempt(() => sendAgain(upload)) }, "Send again"),
-        element("button.small", { "aria-label": `Dismiss ${upload.name}`, onclick: () => dismissUpload(upload) }, "Dismiss"),
+        upload.mayHelp && element("button.small", { "aria-label": phrase("frames.send-again-name", { name: upload.name }), onclick: () => attempt(() => sendAgain(upload)) }, phrase("frames.send-again")),
+        element("button.small", { "aria-label": phrase("frames.dismiss-name", { name: upload.name }), onclick: () => dismissUpload(upload) }, phrase("frames.dismiss")),
       ),
     );
   }
-  const bar = element("progress", { max: "1", "aria-label": `Sending ${upload.name}` });
+  const bar = element("progress", { max: "1", "aria-label": phrase("frames.sending-name", { name: upload.name }) });
   if (upload.share < 1) bar.value = upload.share; // without a value it shows that something goes on
   upload.bar = bar;
   return element(
@@ -212,7 +214,7 @@ function uploadCard(upload) {
     {},
     element("span.card-picture.empty", {}, bar),
     element("span.card-name", { title: upload.name }, upload.name),
-    element("span.card-note", {}, upload.share >= 1 ? "checking…" : upload.share > 0 ? "sending…" : "waiting…"),
+    element("span.card-note", {}, upload.share >= 1 ? phrase("frames.checking") : upload.share > 0 ? phrase("frames.sending") : phrase("frames.waiting")),
   );
 }
 
@@ -234,10 +236,10 @@ function draw() {
   const used = frames.filter((frame) => frame.included).length;
   const sending = state.uploads.filter((upload) => !upload.problem).length;
   byId("frame-count").textContent = sending
-    ? `${frames.length} of ${frames.length + sending} sent`
+    ? phrase("frames.sent", { done: frames.length, count: frames.length + sending })
     : used === frames.length
       ? plural(frames.length, "frame")
-      : `${used} of ${plural(frames.length, "frame")}`;
+      : phrase("frames.some", { used, frames: plural(frames.length, "frame") });
 }
 
 on("job uploads view", draw);

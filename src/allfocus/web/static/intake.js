@@ -5,14 +5,15 @@ import { asSentence, byId, element, icon, plural, readableBytes } from "./elemen
 import { announce, attempt, say } from "./messages.js";
 import { chosenOptions } from "./options.js";
 import { setJob } from "./state.js";
+import { phrase, told } from "./texts.js";
 import { placeOf } from "./uploads.js";
 
 const AT_ONCE = 2;
 const WAYS = [
-  ["folder", "Folder", "Each folder that holds pictures is a stack."],
-  ["time", "Time", "A pause between two shots begins a new stack."],
-  ["number", "Number", "A gap in the numbers of the names begins a new stack, or every so many frames."],
-  ["file", "File", "Each file is a stack: for files with several pictures."],
+  ["folder", phrase("intake.folder"), phrase("intake.folder-hint")],
+  ["time", phrase("intake.time"), phrase("intake.time-hint")],
+  ["number", phrase("intake.number"), phrase("intake.number-hint")],
+  ["file", phrase("intake.file"), phrase("intake.file-hint")],
 ];
 
 let intake = null; // { id, name } of the tree at hand
@@ -50,7 +51,7 @@ export async function openIntake(id) {
   await attempt(async () => {
     begin("");
     intake = await api.readIntake(id);
-    byId("intake-title").textContent = `Stacks in ${intake.name}`;
+    byId("intake-title").textContent = phrase("intake.heading-in", { name: intake.name });
     await cutFirst();
   });
   if (dialog.open && !stacks.length && !isBusy) await discard();
@@ -58,10 +59,10 @@ export async function openIntake(id) {
 
 function begin(name) {
   [intake, stacks, failed] = [null, [], []];
-  byId("intake-title").textContent = name ? `Stacks in ${name}` : "Stacks";
+  byId("intake-title").textContent = name ? phrase("intake.heading-in", { name }) : phrase("intake.heading");
   byId("intake-choice").hidden = true;
   byId("intake-list").replaceChildren();
-  tellSending("Looking at the folder…");
+  tellSending(phrase("intake.looking"));
   if (!dialog.open) dialog.showModal();
 }
 
@@ -87,14 +88,14 @@ async function sendAll(files) {
         await api.uploadToIntake(id, path, file, (share) => {
           sent += (share - last) * file.size;
           last = share;
-          tellSending(`Taking in ${plural(files.length, "picture")}, ${readableBytes(whole)}…`, sent / whole);
+          tellSending(phrase("intake.taking", { pictures: plural(files.length, "picture"), size: readableBytes(whole) }), sent / whole);
         });
       } catch (problem) {
         if (problem.status === 0) throw problem;
         failed.push({ path, problem: asSentence(problem.message) });
       }
       count += 1;
-      tellSending(`Taking in ${plural(files.length, "picture")}: ${count} done…`, sent / whole);
+      tellSending(phrase("intake.taking-count", { pictures: plural(files.length, "picture"), done: count }), sent / whole);
     }
   };
   try {
@@ -105,7 +106,7 @@ async function sendAll(files) {
 }
 
 async function cutFirst() {
-  tellSending("Looking for stacks…");
+  tellSending(phrase("intake.cutting"));
   const { id } = intake ?? {};
   const found = await api.cutIntake(id, { by: "auto" });
   if (intake?.id !== id) return; // closed meanwhile
@@ -121,14 +122,14 @@ async function cutFirst() {
   }
   tellSending("");
   if (!stacks.length) {
-    say(`No pictures were found in ${intake.name || "the folder"}. Frames are TIFF, PNG, JPEG, WebP, HEIF or camera RAW files.`, "error");
+    say(phrase("uploads.none-in", { name: intake.name || phrase("intake.the-folder") }), "error");
     await discard();
     return;
   }
   byId("intake-choice").hidden = false;
   draw();
   byId("intake-list").querySelector("input")?.focus();
-  announce(`${plural(stacks.length, "stack")} found.`);
+  announce(phrase("intake.count", { stacks: plural(stacks.length, "stack") }));
 }
 
 function takeCut({ by, stacks: found }) {
@@ -136,7 +137,7 @@ function takeCut({ by, stacks: found }) {
   const lasts = found.map(({ name }) => name.split("/").at(-1));
   stacks = found.map((stack, place) => {
     const isUnique = lasts.filter((last) => last === lasts[place]).length === 1;
-    const problem = stack.problem || (stack.frames.length < 2 && by !== "file" ? "has one picture; a stack needs at least two" : "");
+    const problem = (stack.problem && told(stack.problem)) || (stack.frames.length < 2 && by !== "file" ? phrase("intake.one-picture") : "");
     return { ...stack, title: isUnique ? lasts[place] : stack.name.replaceAll("/", " - "), problem, wanted: !problem };
   });
 }
@@ -151,7 +152,7 @@ async function cutAgain() {
   if (!found || turn !== drawing) return;
   takeCut(found);
   draw();
-  announce(`${plural(stacks.length, "stack")} found.`);
+  announce(phrase("intake.count", { stacks: plural(stacks.length, "stack") }));
 }
 
 function row(stack, place) {
@@ -164,7 +165,7 @@ function row(stack, place) {
       type: "checkbox",
       id,
       checked: stack.wanted,
-      "aria-label": `Take ${stack.title}`,
+      "aria-label": phrase("intake.take", { name: stack.title }),
       onchange: (event) => {
         stack.wanted = event.target.checked;
         drawButtons();
@@ -173,8 +174,8 @@ function row(stack, place) {
     element(
       "div.about",
       {},
-      element("input", { type: "text", value: stack.title, maxlength: "120", "aria-label": `Name of stack ${place + 1}`, oninput: (event) => (stack.title = event.target.value) }),
-      element("small", { title: names.join(", ") }, `${plural(names.length, "frame")}, ${readableBytes(stack.bytes)}: ${names[0]}${names.length > 1 ? ` to ${names.at(-1)}` : ""}`),
+      element("input", { type: "text", value: stack.title, maxlength: "120", "aria-label": phrase("intake.name", { number: place + 1 }), oninput: (event) => (stack.title = event.target.value) }),
+      element("small", { title: names.join(", ") }, `${plural(names.length, "frame")}, ${readableBytes(stack.bytes)}: ${names.length > 1 ? phrase("page.range", { first: names[0], last: names.at(-1) }) : names[0]}`),
       stack.problem && element("small.bad", {}, asSentence(stack.problem)),
     ),
   );
@@ -200,15 +201,15 @@ function draw() {
 
 function drawButtons() {
   const count = stacks.filter(({ wanted }) => wanted).length;
-  byId("intake-add").replaceChildren(icon("add"), `Add ${plural(count, "stack")}`);
-  byId("intake-fuse").replaceChildren(icon("check"), `Add and fuse ${plural(count, "stack")}`);
+  byId("intake-add").replaceChildren(icon("add"), phrase("intake.add", { stacks: plural(count, "stack") }));
+  byId("intake-fuse").replaceChildren(icon("check"), phrase("intake.add-and-fuse", { stacks: plural(count, "stack") }));
   byId("intake-add").disabled = byId("intake-fuse").disabled = count === 0 || isBusy;
 }
 
 async function takeOne(stack) {
   const answer = await api.takeStack(intake.id, stack.title || stack.name, stack.frames);
   const bad = Object.keys(answer.left_out);
-  if (bad.length) say(`${stack.title}: ${plural(bad.length, "file")} could not be read and ${bad.length === 1 ? "was" : "were"} left out (${bad.slice(0, 3).join(", ")}).`, "bad");
+  if (bad.length) say(phrase("intake.left-out", { name: stack.title, count: bad.length, files: bad.slice(0, 3).join(", ") }), "bad");
   return answer.job;
 }
 
@@ -220,7 +221,7 @@ async function take(start) {
   drawButtons();
   try {
     for (const [place, stack] of wanted.entries()) {
-      tellSending(`Adding ${stack.title} (${place + 1} of ${wanted.length})…`, place / wanted.length);
+      tellSending(phrase("intake.adding", { name: stack.title, place: place + 1, count: wanted.length }), place / wanted.length);
       const job = await attempt(() => takeOne(stack));
       if (!job) continue;
       made.push(job);

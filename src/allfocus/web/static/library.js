@@ -7,21 +7,22 @@ import { chosenOptions } from "./options.js";
 import { drawQueue, showProgress } from "./queue.js";
 import { addressOf, cover, describe, readableTime } from "./stacks.js";
 import { setJob, state } from "./state.js";
+import { locale, phrase, told } from "./texts.js";
 
 const DAYS_UNTIL_OLD = 30;
 const SHOWN = [
-  ["all", "All stacks", () => true],
-  ["waiting", "To be fused", ({ state: kind, result }) => !result && !["queued", "running"].includes(kind)],
-  ["done", "Fused", ({ result }) => Boolean(result)],
-  ["failed", "Failed or cancelled", ({ state: kind }) => ["failed", "cancelled"].includes(kind)],
-  ["old", `Not changed for ${DAYS_UNTIL_OLD} days`, (stack) => isOld(stack)],
+  ["all", phrase("library.all"), () => true],
+  ["waiting", phrase("library.to-be-fused"), ({ state: kind, result }) => !result && !["queued", "running"].includes(kind)],
+  ["done", phrase("library.fused"), ({ result }) => Boolean(result)],
+  ["failed", phrase("library.failed"), ({ state: kind }) => ["failed", "cancelled"].includes(kind)],
+  ["old", phrase("library.old", { days: DAYS_UNTIL_OLD }), (stack) => isOld(stack)],
 ];
-const naturally = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+const naturally = new Intl.Collator(locale, { numeric: true, sensitivity: "base" });
 const ORDERS = [
-  ["newest", "Newest first", (one, two) => two.created - one.created],
-  ["changed", "Last changed first", (one, two) => two.changed - one.changed],
-  ["name", "By name", (one, two) => naturally.compare(one.name, two.name)],
-  ["size", "Largest first", (one, two) => two.bytes - one.bytes],
+  ["newest", phrase("library.newest"), (one, two) => two.created - one.created],
+  ["changed", phrase("library.changed"), (one, two) => two.changed - one.changed],
+  ["name", phrase("library.by-name"), (one, two) => naturally.compare(one.name, two.name)],
+  ["size", phrase("library.largest"), (one, two) => two.bytes - one.bytes],
 ];
 
 let known = { jobs: [], queue: { paused: false, running: [], waiting: [], seconds_left: 0 }, used_bytes: 0, disk_bytes: 0 };
@@ -62,7 +63,7 @@ function nameField(stack) {
     type: "text",
     value: stack.name,
     maxlength: "120",
-    "aria-label": `New name of ${stack.name}`,
+    "aria-label": phrase("library.new-name", { name: stack.name }),
     onkeydown: (event) => {
       if (event.key === "Enter") end(true);
       else if (event.key === "Escape") end(false);
@@ -80,7 +81,7 @@ export async function rename(id, name) {
   if (!job) return;
   known.jobs = known.jobs.map((stack) => (stack.id === id ? { ...stack, name: job.name } : stack));
   if (state.job?.id === id) setJob({ ...state.job, name: job.name });
-  announce(`The stack is now called ${job.name}.`);
+  announce(phrase("library.renamed", { name: job.name }));
 }
 
 function row(stack) {
@@ -88,15 +89,15 @@ function row(stack) {
   const pick = element("input", {
     type: "checkbox",
     checked: chosen.has(id),
-    "aria-label": `Select ${name}`,
+    "aria-label": phrase("library.select", { name }),
     onchange: (event) => {
       if (event.target.checked) chosen.add(id);
       else chosen.delete(id);
       drawTools();
     },
   });
-  const small = (label, sign, action, more = {}) => element("button.plain", { "aria-label": `${label} ${name}`, title: label, onclick: action, ...more }, icon(sign));
-  const trouble = stack.missing ? `${plural(stack.missing, "frame")} not on this machine` : stack.state === "failed" ? asSentence(stack.error ?? "") : "";
+  const small = (title, label, sign, action, more = {}) => element("button.plain", { "aria-label": label, title, onclick: action, ...more }, icon(sign));
+  const trouble = stack.missing ? phrase("library.missing", { frames: plural(stack.missing, "frame") }) : stack.state === "failed" ? asSentence(told(stack.error ?? "", { code: stack.error_code })) : "";
   return element(
     "li.library-row",
     { "data-stack": id },
@@ -105,17 +106,17 @@ function row(stack) {
     element(
       "div.about",
       {},
-      renaming === id ? nameField(stack) : element("a.library-name", { href: addressOf(stack) }, name || "Stack"),
+      renaming === id ? nameField(stack) : element("a.library-name", { href: addressOf(stack) }, name || phrase("page.stack")),
       element("small", { "data-about": "" }, describe(stack)),
       trouble && element("small.bad", {}, trouble),
     ),
-    element("small.library-time", { title: `Made ${readableTime(stack.created)}` }, readableTime(stack.changed)),
+    element("small.library-time", { title: phrase("library.made", { time: readableTime(stack.created) }) }, readableTime(stack.changed)),
     element(
       "span.library-tools",
       {},
-      small("Rename", "pencil", () => beginRenaming(id), { "data-rename": "" }),
-      !["queued", "running"].includes(stack.state) && !stack.missing && element("a.button.plain", { href: api.projectUrl(id, "embedded"), download: "", "aria-label": `Save ${name} as a project`, title: "Save as a project" }, icon("download")),
-      small("Delete", "trash", () => remove([stack])),
+      small(phrase("page.rename-short"), phrase("library.rename-name", { name }), "pencil", () => beginRenaming(id), { "data-rename": "" }),
+      !["queued", "running"].includes(stack.state) && !stack.missing && element("a.button.plain", { href: api.projectUrl(id, "embedded"), download: "", "aria-label": phrase("library.save-name", { name }), title: phrase("library.save") }, icon("download")),
+      small(phrase("page.delete"), phrase("library.delete-name", { name }), "trash", () => remove([stack])),
     ),
   );
 }
@@ -129,16 +130,16 @@ function beginRenaming(id) {
 }
 
 async function remove(stacks) {
-  const what = stacks.length === 1 ? stacks[0].name || "this stack" : plural(stacks.length, "stack");
+  const what = stacks.length === 1 ? stacks[0].name || phrase("library.this-stack") : plural(stacks.length, "stack");
   const size = readableBytes(stacks.reduce((sum, { bytes }) => sum + bytes, 0));
-  if (!window.confirm(`Delete ${what} (${size}) with frames, results and brush strokes from the studio? Files that lie elsewhere stay.`)) return;
+  if (!window.confirm(phrase("library.confirm", { what, size }))) return;
   for (const { id } of stacks) {
     if ((await attempt(() => api.deleteJob(id))) === undefined) break;
     chosen.delete(id);
     if (state.job?.id === id) setJob(null);
   }
   await refresh();
-  announce(`${what} deleted.`);
+  announce(phrase("library.deleted", { what }));
 }
 
 /** Puts stacks into the queue, each with the options it was last fused with, or else those of the page. */
@@ -151,7 +152,7 @@ export async function fuse(stacks) {
     });
     if (job) started += 1;
   }
-  if (started) say(`${plural(started, "stack")} in the queue.`, "good");
+  if (started) say(phrase("library.queued", { stacks: plural(started, "stack") }), "good");
   await refresh();
 }
 
@@ -162,18 +163,18 @@ function drawTools() {
   all.checked = list.length > 0 && list.every(({ id }) => chosen.has(id));
   all.indeterminate = !all.checked && ticked.length > 0;
   const size = readableBytes(ticked.reduce((sum, { bytes }) => sum + bytes, 0));
-  byId("library-picked").textContent = ticked.length ? `${ticked.length} selected, ${size}` : plural(list.length, "stack");
+  byId("library-picked").textContent = ticked.length ? phrase("library.selected", { count: ticked.length, size }) : plural(list.length, "stack");
   byId("library-fuse").disabled = !ticked.some(canBeFused);
   byId("library-delete").disabled = ticked.length === 0;
-  byId("library-room").textContent = `${readableBytes(known.used_bytes)} of ${readableBytes(known.disk_bytes)} used`;
+  byId("library-room").textContent = phrase("library.room", { used: readableBytes(known.used_bytes), all: readableBytes(known.disk_bytes) });
   const old = known.jobs.filter(isOld);
   const hint = byId("library-old");
   hint.hidden = old.length === 0 || byId("library-filter").value === "old";
   if (!hint.hidden) {
     const bytes = readableBytes(old.reduce((sum, stack) => sum + stack.bytes, 0));
     hint.replaceChildren(
-      element("span", {}, `${plural(old.length, "stack")} (${bytes}) not changed for ${DAYS_UNTIL_OLD} days. Nothing is deleted unless you do it.`),
-      element("button.small", { onclick: () => show("old") }, "Show them"),
+      element("span", {}, phrase("library.old-hint", { stacks: plural(old.length, "stack"), size: bytes, days: DAYS_UNTIL_OLD })),
+      element("button.small", { onclick: () => show("old") }, phrase("library.show-old")),
     );
   }
 }
@@ -195,7 +196,7 @@ function draw() {
     const inside = document.querySelector(`[data-stack="${CSS.escape(focused)}"]`);
     [...(inside?.querySelectorAll("[aria-label]") ?? [])].find((node) => node.getAttribute("aria-label") === label)?.focus({ preventScroll: true });
   }
-  byId("library-none").textContent = list.length ? "" : known.jobs.length ? "No stack fits." : "No stacks yet. Drop a folder of pictures anywhere on this page.";
+  byId("library-none").textContent = list.length ? "" : known.jobs.length ? phrase("library.none-fits") : phrase("library.none");
   drawTools();
   drawQueue(known.queue);
 }

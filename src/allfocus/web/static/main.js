@@ -6,7 +6,9 @@ import "./compare.js";
 import "./connection.js";
 import { asSentence, byId, element, icon, readableHours } from "./elements.js";
 import "./faults.js";
+import "./finish_panel.js";
 import { isDraggingCard } from "./frames.js";
+import "./help.js";
 import { openIntake, takeFolder, takeTree } from "./intake.js";
 import { leaveLibrary, openLibrary, rename } from "./library.js";
 import { attempt, clearErrors, say } from "./messages.js";
@@ -20,8 +22,10 @@ import "./save.js";
 import "./shortcuts.js";
 import { addressOf } from "./stacks.js";
 import "./stroke_list.js";
-import { on, phase, setJob, state } from "./state.js";
+import { emit, on, phase, setJob, state } from "./state.js";
+import { phrase, told } from "./texts.js";
 import "./theme.js";
+import { startFirstTour } from "./tour.js";
 import { addFiles, filesOfDrop, filesOfFolder } from "./uploads.js";
 
 // The address: #/ is a new stack, #/stack/ID one that the server keeps, #/library all of them, #/intake/ID a folder that
@@ -59,7 +63,7 @@ async function followAddress(first = false) {
 function drawPlace() {
   const { job } = state;
   byId("studio-link").href = job ? addressOf(job) : "#/";
-  byId("stack-name").textContent = job ? job.name || "Stack" : "";
+  byId("stack-name").textContent = job ? job.name || phrase("page.stack") : "";
   byId("rename").hidden = !job;
   if (job && document.body.dataset.page === "studio" && location.hash !== addressOf(job)) history.replaceState(null, "", addressOf(job));
   const before = document.body.dataset.phase;
@@ -73,7 +77,7 @@ function drawPlace() {
   trouble.className = `trouble ${job.state}`;
   trouble.replaceChildren(
     icon("warning"),
-    element("p", {}, job.state === "failed" ? asSentence(job.error ?? "The fusion failed.") : job.result ? "Cancelled. This is the result from before." : "Cancelled. Start again whenever you like."),
+    element("p", {}, job.state === "failed" ? asSentence(job.error ? told(job.error, { code: job.error_code }) : phrase("main.failed")) : job.result ? phrase("main.cancelled-before") : phrase("main.cancelled")),
   );
 }
 
@@ -100,7 +104,7 @@ function wireFiles() {
     if (!carriesFiles(event)) return;
     event.preventDefault(); // in every phase: the browser would leave the page and show the file
     if (phase() === "running" && document.body.dataset.page !== "library") {
-      say("The frames cannot change while they are being fused. Wait for the result or cancel.", "bad");
+      say(phrase("main.locked"), "bad");
       return;
     }
     const found = filesOfDrop(event.dataTransfer);
@@ -153,7 +157,7 @@ function wireRename() {
   button.append(icon("pencil"));
   button.addEventListener("click", () => {
     const { id, name } = state.job;
-    const field = element("input", { type: "text", id: "rename-field", value: name, maxlength: "120", "aria-label": "New name of this stack" });
+    const field = element("input", { type: "text", id: "rename-field", value: name, maxlength: "120", "aria-label": phrase("page.new-name") });
     let isOver = false; // taking the field away ends its focus, which ends the editing once more
     const end = async (keep) => {
       if (isOver) return;
@@ -186,6 +190,7 @@ function showTool(name, focus = false) {
     if (chosen && focus) tab.focus();
   }
   document.body.dataset.tool = name; // with the settings at hand, the frames beside the result can be changed too
+  emit("tool", name);
 }
 
 function wirePanels() {
@@ -244,11 +249,12 @@ async function begin() {
   byId("sample").hidden = !state.limits?.samples?.length;
   byId("server-folder").hidden = !state.limits?.local_folders;
   const lifetime = state.limits?.lifetime_hours;
-  byId("lifetime").textContent = `Everything stays on the machine that runs the studio${lifetime ? `, for ${readableHours(lifetime)}` : " until you delete it"}.`;
+  byId("lifetime").textContent = lifetime ? phrase("welcome.lifetime", { time: readableHours(lifetime) }) : phrase("welcome.until-deleted");
   drawOptions();
   options.then(() => drawOptions()); // the description of the interface is the largest answer, and nothing else waits for it
   addEventListener("hashchange", () => attempt(() => followAddress()));
   await followAddress(true);
+  startFirstTour();
 }
 
 begin().catch((problem) => say(problem.message, "error"));

@@ -2,6 +2,7 @@
 
 import { asSentence, byId, element, icon } from "./elements.js";
 import { on, state } from "./state.js";
+import { phrase } from "./texts.js";
 
 const SECONDS = { note: 7, good: 4, bad: 9 };
 
@@ -13,7 +14,7 @@ export function say(text, kind = "note") {
     `div.message.${kind}`,
     { role: kind === "error" || kind === "bad" ? "alert" : "status", "data-text": text },
     element("p", {}, text),
-    element("button.plain", { "aria-label": "Close this message", onclick: () => message.remove() }, icon("close")),
+    element("button.plain", { "aria-label": phrase("messages.close"), onclick: () => message.remove() }, icon("close")),
   );
   box.append(message);
   while (box.children.length > 4) box.firstChild.remove();

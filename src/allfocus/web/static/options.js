@@ -5,11 +5,16 @@ import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { attempt, clearErrors } from "./messages.js";
 import { loadPreferences, presetField, remember } from "./presets.js";
 import { inTurn, isSending, listenFirst, on, phase, setJob, state } from "./state.js";
+import { phrase, serverPhrase, told } from "./texts.js";
 
 // What there is to choose, with titles, hints and defaults, is the server's description of the body that starts a job.
 
 let described = {}; // name -> schema of the option
 const chosen = {};
+
+/** The texts of an option in the language of the page; the server sends them in English. */
+const titleOfOption = (name) => serverPhrase(`option.${name}.title`, described[name].title);
+const helpOfOption = (name) => serverPhrase(`option.${name}.help`, described[name].description);
 
 const methodOf = (name) => state.methods.find((method) => method.name === name);
 const methodTakes = (name) => {
@@ -23,7 +28,7 @@ const choicesOf = (schema) => (schema.anyOf ?? [schema]).flatMap((kind) => kind.
 export const inOrder = (methods) =>
   [...methods].sort((first, second) => second.available - first.available || Boolean(second.title) - Boolean(first.title));
 
-export const titleOf = (name) => (methodOf(name)?.title ? `${methodOf(name).title} · ${name}` : name);
+export const titleOf = (name) => (methodOf(name)?.title ? `${serverPhrase(`method.${name}.title`, methodOf(name).title)} · ${name}` : name);
 
 /** The options as the server takes them; what the method does not know stays as it is by default. */
 export const chosenOptions = () =>
@@ -48,7 +53,7 @@ function methodField() {
   const hint = element("p.hint", { id: "method-hint" });
   const describe = () => {
     const method = methodOf(chosen.method);
-    hint.textContent = method ? [method.summary, method.limits].filter(Boolean).map(asSentence).join(" ") : "";
+    hint.textContent = method ? ["summary", "limits"].filter((part) => method[part]).map((part) => serverPhrase(`method.${method.name}.${part}`, method[part])).map(asSentence).join(" ") : "";
   };
   const select = element(
     "select",
@@ -70,10 +75,10 @@ function methodField() {
     ),
   );
   describe();
-  return element("div.field", {}, element("label", { for: "method" }, described.method?.title ?? "Method"), select, hint);
+  return element("div.field", {}, element("label", { for: "method" }, described.method ? titleOfOption("method") : phrase("options.method")), select, hint);
 }
 
-function switchField(name, { title, description }) {
+function switchField(name) {
   return element(
     "label.switch",
     { "data-option": name, hidden: !methodTakes(name) },
@@ -85,7 +90,7 @@ function switchField(name, { title, description }) {
       "aria-describedby": `${name}-hint`,
       onchange: (event) => (chosen[name] = event.target.checked),
     }),
-    element("span", {}, element("strong", {}, title), element("small", { id: `${name}-hint` }, description)),
+    element("span", {}, element("strong", {}, titleOfOption(name)), element("small", { id: `${name}-hint` }, helpOfOption(name))),
   );
 }
 
@@ -94,18 +99,18 @@ function choiceField(name, schema) {
   const boolean = kindsOf(schema).includes("boolean");
   const meanings = schema["x-choices"];
   const values = boolean
-    ? [{ value: null, title: "Automatic" }, { value: true, title: "On" }, { value: false, title: "Off" }]
-    : [...((schema.default ?? null) === null ? [{ value: null, title: "Neither" }] : []), ...choicesOf(schema).map((value) => ({ value, title: asTitle(String(value)), hint: meanings[value] }))];
+    ? [{ value: null, title: phrase("options.automatic") }, { value: true, title: phrase("options.on") }, { value: false, title: phrase("options.off") }]
+    : [...((schema.default ?? null) === null ? [{ value: null, title: phrase("options.neither") }] : []), ...choicesOf(schema).map((value) => ({ value, title: serverPhrase(`option.${name}.${value}`, asTitle(String(value))), hint: serverPhrase(`option.${name}.${value}.help`, meanings[value]) }))];
   const hint = element("p.hint", { id: `${name}-hint` });
   const describe = () => {
     const { title, hint: own } = values.find(({ value }) => value === (chosen[name] ?? null));
-    hint.textContent = own ? asSentence(`${title}: ${own}`) : schema.description;
+    hint.textContent = own ? asSentence(`${title}: ${own}`) : helpOfOption(name);
   };
   describe();
   return element(
     "fieldset.field",
     { id: name, "data-option": name, "aria-describedby": `${name}-hint`, hidden: !methodTakes(name) },
-    element("legend", {}, schema.title),
+    element("legend", {}, titleOfOption(name)),
     element(
       "div.segments",
       {},
@@ -140,9 +145,9 @@ function numberField(name, schema) {
   return element(
     "div.field",
     { "data-option": name, hidden: !methodTakes(name) },
-    element("label", { for: `option-${name}` }, schema.title),
+    element("label", { for: `option-${name}` }, titleOfOption(name)),
     element("input", { type: "number", step: 1, id: `option-${name}`, value: chosen[name], "aria-describedby": `${name}-hint`, onchange: take }),
-    element("p.hint", { id: `${name}-hint` }, schema.description),
+    element("p.hint", { id: `${name}-hint` }, helpOfOption(name)),
   );
 }
 
@@ -151,7 +156,7 @@ const asTitle = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 function optionField([name, schema]) {
   const kinds = kindsOf(schema);
   if (kinds.length === 1 && kinds[0] === "integer") return numberField(name, schema);
-  return kinds.length === 1 && kinds[0] === "boolean" ? switchField(name, schema) : choiceField(name, schema);
+  return kinds.length === 1 && kinds[0] === "boolean" ? switchField(name) : choiceField(name, schema);
 }
 
 const startButton = element("button.primary.wide", { id: "start", onclick: start });
@@ -180,13 +185,13 @@ function drawStart() {
   const sending = isSending();
   const again = phase() === "done";
   startButton.disabled = sending || frames.length < 2;
-  startButton.replaceChildren(icon(again ? "history" : "check"), again ? "Fuse again" : frames.length > 1 ? `Fuse ${plural(frames.length, "frame")}` : "Fuse");
+  startButton.replaceChildren(icon(again ? "history" : "check"), again ? phrase("options.again") : frames.length > 1 ? phrase("options.fuse", { frames: plural(frames.length, "frame") }) : phrase("page.fuse"));
   startHint.textContent = sending
-    ? "The frames are still on their way."
+    ? phrase("options.sending")
     : frames.length < 2
-      ? "Two frames at least must take part."
+      ? phrase("options.too-few")
       : again
-        ? "This result is kept with its brush strokes, beside the new one."
+        ? phrase("options.kept")
         : "";
 }
 
@@ -200,7 +205,7 @@ export function drawOptions(preset = "") {
     presets.node,
     methodField(),
     ...others.filter(([, schema]) => !schema["x-rare"]).map(optionField),
-    ...(rare.length ? [element("details.more", {}, element("summary", {}, "More options"), rare.map(optionField))] : []),
+    ...(rare.length ? [element("details.more", {}, element("summary", {}, phrase("options.more")), rare.map(optionField))] : []),
     startButton,
     startHint,
   );

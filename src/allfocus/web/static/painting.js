@@ -1,17 +1,22 @@
 // Brush strokes as they will look, drawn locally: the source's tiles through the same soft mask that the server uses.
 
 import { toScreen } from "./camera.js";
+import { isDabbed, maskLevel } from "./dabs.js";
+import { drawDabs } from "./stroke_masks.js";
 import { drawLayer, view } from "./viewer.js";
 
 const RINGS = 12;
 const MIXING = { lighten: "lighten", darken: "darken" }; // by channel, where the server compares greys: only a preview
 const mask = document.createElement("canvas").getContext("2d");
 const cutout = document.createElement("canvas").getContext("2d");
+const gained = document.createElement("canvas").getContext("2d");
 
 const smooth = (share) => share * share * (3 - 2 * share);
 
 /** The smallest box around a stroke: [left, top, right, bottom], in the units of its points. */
-export function areaOfStroke({ points, radius }) {
+export function areaOfStroke(stroke) {
+  const { points } = stroke;
+  const radius = stroke.radius + (isDabbed(stroke) ? 2 ** maskLevel(stroke.radius, view.store.levels) : 0);
   const across = points.map((point) => point[0]);
   const down = points.map((point) => point[1]);
   return [Math.min(...across) - radius, Math.min(...down) - radius, Math.max(...across) + radius, Math.max(...down) + radius];
@@ -37,8 +42,10 @@ export function drawStroke(context, pane, stroke) {
   const moved = { ...pane, left: pane.left - left, top: pane.top - top, clip: null };
   growTo(mask, width, height);
   growTo(cutout, width, height);
-  drawMask(moved, stroke);
+  if (isDabbed(stroke)) drawDabs(mask, moved, stroke);
+  else drawMask(moved, stroke);
   drawLayer(cutout, stroke.source, moved, [0, 0, width, height]);
+  applyGain(width, height, stroke.gain ?? 1);
   cutout.globalCompositeOperation = "destination-in";
   // The whole mask canvas: "destination-in" clears only what it covers.
   cutout.drawImage(mask.canvas, 0, 0);
@@ -48,6 +55,27 @@ export function drawStroke(context, pane, stroke) {
   context.drawImage(cutout.canvas, 0, 0, width, height, left, top, width, height);
   context.globalAlpha = 1;
   context.globalCompositeOperation = "source-over";
+}
+
+/** Multiplies what was cut out, as the server does: darker by black on top, brighter by adding it to itself. */
+function applyGain(width, height, gain) {
+  if (gain < 1) {
+    cutout.globalCompositeOperation = "source-atop";
+    cutout.fillStyle = `rgb(0 0 0 / ${1 - gain})`;
+    cutout.fillRect(0, 0, width, height);
+  }
+  if (gain > 1) {
+    gained.canvas.width = width;
+    gained.canvas.height = height;
+    gained.drawImage(cutout.canvas, 0, 0, width, height, 0, 0, width, height);
+    cutout.globalCompositeOperation = "lighter";
+    for (let rest = gain - 1; rest > 0; rest -= 1) {
+      cutout.globalAlpha = Math.min(1, rest);
+      cutout.drawImage(gained.canvas, 0, 0);
+    }
+    cutout.globalAlpha = 1;
+  }
+  cutout.globalCompositeOperation = "source-over";
 }
 
 /** Nested lines from the rim to the core; each adds what the alpha of its ring lacks, as a path adds to itself only once. */

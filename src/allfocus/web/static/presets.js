@@ -3,6 +3,11 @@
 import * as api from "./api.js";
 import { asSentence, byId, element } from "./elements.js";
 import { announce, attempt } from "./messages.js";
+import { phrase, serverPhrase } from "./texts.js";
+
+/** Title and purpose of a preset; those of allfocus in the language of the page. */
+const titleOf = ({ name, title, own }) => (own ? title : serverPhrase(`preset.${name}.title`, title));
+const purposeOf = ({ name, about, own }) => (own ? about : serverPhrase(`preset.${name}.about`, about));
 
 let presets = [];
 let remembered = null;
@@ -23,33 +28,33 @@ export async function remember(options) {
 export function presetField(apply, chosen) {
   const select = element("select", { id: "preset", "aria-describedby": "preset-hint" });
   const hint = element("p.hint", { id: "preset-hint" });
-  const remove = element("button.small", { type: "button", id: "preset-delete", hidden: true }, "Delete");
+  const remove = element("button.small", { type: "button", id: "preset-delete", hidden: true }, phrase("page.delete"));
   const find = () => presets.find(({ name }) => name === select.value);
   const describe = () => {
-    hint.textContent = find()?.about ? asSentence(find().about) : "";
+    hint.textContent = find()?.about ? asSentence(purposeOf(find())) : "";
     remove.hidden = !find()?.own;
   };
   const fill = (name = "") => {
     select.replaceChildren(
-      element("option", { value: "" }, remembered ? "As last time" : "As it comes"),
-      ...presets.map((preset) => element("option", { value: preset.name, selected: preset.name === name }, preset.title)),
+      element("option", { value: "" }, remembered ? phrase("presets.last") : phrase("presets.none")),
+      ...presets.map((preset) => element("option", { value: preset.name, selected: preset.name === name }, titleOf(preset))),
     );
     describe();
   };
   select.addEventListener("change", () => {
     const options = find()?.options ?? remembered;
     apply(options, select.value);
-    announce(select.value ? `Options of ${find().title}.` : "Options of the last time.");
+    announce(select.value ? phrase("presets.taken", { name: titleOf(find()) }) : phrase("presets.taken-last"));
   });
-  const save = element("button.small", { type: "button", id: "preset-save" }, "Save as preset…");
+  const save = element("button.small", { type: "button", id: "preset-save" }, phrase("presets.save"));
   save.addEventListener("click", async () => {
-    const name = window.prompt("Name of the preset", find()?.own ? find().name : "")?.trim();
+    const name = window.prompt(phrase("presets.name"), find()?.own ? find().name : "")?.trim();
     if (!name) return;
     const found = await attempt(() => api.keepPreset(name, chosen()), save);
     if (!found) return;
     presets = found.presets;
     fill(presets.find((preset) => preset.own && preset.name === name)?.name ?? "");
-    announce(`The preset ${name} is saved.`);
+    announce(phrase("presets.saved", { name }));
   });
   remove.addEventListener("click", async () => {
     const found = await attempt(() => api.deletePreset(select.value), remove);
@@ -60,7 +65,7 @@ export function presetField(apply, chosen) {
   });
   fill();
   return {
-    node: element("div.field.presets", {}, element("label", { for: "preset" }, "Preset"), select, hint, element("div.row", {}, save, remove)),
+    node: element("div.field.presets", {}, element("label", { for: "preset" }, phrase("presets.heading")), select, hint, element("div.row", {}, save, remove)),
     choose: (name) => fill(name),
   };
 }

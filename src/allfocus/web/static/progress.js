@@ -1,18 +1,19 @@
 // What the server is doing: the steps with a tick each, the share of the whole, and the time that is left.
 
 import * as api from "./api.js";
-import { byId, element, icon, readableSeconds } from "./elements.js";
+import { byId, element, icon, roundSeconds } from "./elements.js";
 import { announce, attempt } from "./messages.js";
 import { on, phase, setJob, state } from "./state.js";
+import { phrase } from "./texts.js";
 
 const STEPS = [
-  ["checking", "Looking for bad frames", (options) => options?.skip_bad],
-  ["aligning", "Aligning the frames", (options) => options?.align !== false],
-  ["reading", "Reading them", () => true],
-  ["fusing", "Fusing", () => true],
-  ["writing", "Writing the result", () => true],
-  ["reporting", "Writing its report", () => true],
-  ["tiles", "Preparing the view", () => true],
+  ["checking", phrase("progress.checking"), (options) => options?.skip_bad],
+  ["aligning", phrase("progress.aligning"), (options) => options?.align !== false],
+  ["reading", phrase("progress.reading"), () => true],
+  ["fusing", phrase("progress.fusing"), () => true],
+  ["writing", phrase("progress.writing"), () => true],
+  ["reporting", phrase("progress.reporting"), () => true],
+  ["tiles", phrase("progress.tiles"), () => true],
 ];
 const box = byId("progress");
 let began = null; // { time, fraction } when the present job was first seen at work
@@ -41,14 +42,14 @@ function draw() {
 }
 
 function build() {
-  const cancel = element("button.wide", { id: "cancel", onclick: () => stop(cancel) }, icon("close"), "Cancel");
+  const cancel = element("button.wide", { id: "cancel", onclick: () => stop(cancel) }, icon("close"), phrase("page.cancel"));
   return [
-    element("h2", {}, "Working"),
-    element("progress", { id: "progress-bar", max: "1", "aria-label": "All steps together" }),
+    element("h2", {}, phrase("progress.heading")),
+    element("progress", { id: "progress-bar", max: "1", "aria-label": phrase("progress.bar") }),
     element("p.progress-line", {}, element("strong", { id: "progress-share" }), element("span", { id: "progress-left" })),
     element("ol.steps", { id: "steps" }),
     cancel,
-    element("p.hint", {}, "You may close this window: the server goes on, and the stack is listed in the library."),
+    element("p.hint", {}, phrase("progress.hint")),
   ];
 }
 
@@ -61,15 +62,15 @@ function update(job, progress) {
   const fraction = progress?.fraction ?? 0;
   const bar = byId("progress-bar");
   if (progress) bar.value = fraction;
-  byId("progress-share").textContent = job.state === "queued" ? "Waiting for its turn" : `${Math.round(fraction * 100)} %`;
+  byId("progress-share").textContent = job.state === "queued" ? phrase("progress.waiting") : `${Math.round(fraction * 100)} %`;
   const left = state.serverIsGone ? null : secondsLeft(fraction);
-  byId("progress-left").textContent = state.serverIsGone ? "the server does not answer" : left === null ? "" : `about ${readableSeconds(Math.max(1, left)).replace(/\.\d/, "")} left`;
+  byId("progress-left").textContent = state.serverIsGone ? phrase("progress.gone") : left === null ? "" : phrase("queue.left", { time: phrase("queue.about", { time: roundSeconds(left) }) });
   const steps = STEPS.filter(([name, , happens]) => name === progress?.step || happens(job.options));
   const present = steps.findIndex(([name]) => name === progress?.step);
   byId("steps").replaceChildren(
     ...steps.map(([, title], place) => {
       const kind = place < present ? "done" : place === present ? "present" : "waiting";
-      const count = kind === "present" && progress.count > 1 ? `${progress.done} of ${progress.count}` : "";
+      const count = kind === "present" && progress.count > 1 ? phrase("progress.count", { done: progress.done, count: progress.count }) : "";
       return element(
         `li.${kind}`,
         { "aria-current": kind === "present" ? "step" : null },
@@ -89,6 +90,6 @@ on("job progress server", draw);
 on("job", ({ before }) => {
   const { job } = state;
   if (!job || before?.id !== job.id || before.state === job.state) return;
-  if (job.state === "done") announce("The result is ready.");
-  if (job.state === "cancelled") announce("Cancelled.");
+  if (job.state === "done") announce(phrase("progress.ready"));
+  if (job.state === "cancelled") announce(phrase("progress.cancelled"));
 });

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { asSentence, byId, element, icon, plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { on, setJob, state } from "./state.js";
+import { phrase } from "./texts.js";
 import { filesOfFolder } from "./uploads.js";
 
 export const isProject = ({ name }) => /\.allfocus$/i.test(name);
@@ -12,26 +13,26 @@ export const isProject = ({ name }) => /\.allfocus$/i.test(name);
 export async function openProjects(files) {
   let opened = null;
   for (const file of files) {
-    say(`Opening ${file.name}…`);
+    say(phrase("project.opening", { name: file.name }));
     opened = (await attempt(() => api.uploadProject(file, () => {}))) ?? opened;
   }
   if (!opened) return;
   setJob(opened);
   location.hash = `#/stack/${opened.id}`;
   const missing = absent(opened).length;
-  say(missing ? `${opened.name} is open. ${plural(missing, "frame")} of it must be found.` : `${opened.name} is open.`, missing ? "note" : "good");
+  say(missing ? phrase("project.open-missing", { name: opened.name, frames: plural(missing, "frame") }) : phrase("results.opened", { name: opened.name }), missing ? "note" : "good");
 }
 
 /** Links that save the present stack as a project. */
 export function projectLinks(job) {
   const link = (frames, title, use) =>
-    element("a.button.wide", { href: api.projectUrl(job.id, frames), download: "", id: `project-${frames}` }, icon("download"), element("span", {}, title), element("small", {}, use));
+    element("a.button.wide", { href: api.projectUrl(job.id, frames), download: "", id: `project-${frames}` }, icon("download"), element("span", {}, title), element(phrase("project.linked-use"), {}, use));
   return element(
     "div.field",
     {},
-    element("h3", {}, "Project"),
-    element("p.hint", {}, "Options, transforms, result and brush strokes in one file (.allfocus), to go on with later or elsewhere. Without its frames it asks where they are."),
-    element("div.downloads", {}, link("embedded", "With its frames", "complete"), link("linked", "Without them", "small")),
+    element("h3", {}, phrase("project.heading")),
+    element("p.hint", {}, phrase("project.hint")),
+    element("div.downloads", {}, link("embedded", phrase("project.embedded"), phrase("project.embedded-use")), link("linked", phrase("project.linked"), phrase("project.linked-use"))),
   );
 }
 
@@ -45,21 +46,21 @@ function draw() {
   if (box.hidden) return;
   const names = missing.map(({ name }) => name);
   box.replaceChildren(
-    element("p", {}, element("strong", {}, `${plural(missing.length, "frame")} of this project ${missing.length === 1 ? "is" : "are"} not on this machine: `), names.slice(0, 4).join(", "), names.length > 4 ? ` and ${names.length - 4} more` : ""),
-    element("p.hint", {}, "Where are they? They are known by their content, so names may differ."),
+    element("p", {}, element("strong", {}, `${phrase("project.missing", { count: missing.length })} `), names.slice(0, 4).join(", "), names.length > 4 ? ` ${phrase("project.more", { count: names.length - 4 })}` : ""),
+    element("p.hint", {}, phrase("project.where")),
     element(
       "div.row.wrap",
       {},
-      element("button.small", { id: "absent-files", onclick: () => byId("choose-absent").click() }, "Choose the files…"),
-      element("button.small", { id: "absent-folder", onclick: () => byId("choose-absent-folder").click() }, "Choose their folder…"),
+      element("button.small", { id: "absent-files", onclick: () => byId("choose-absent").click() }, phrase("project.choose-files")),
+      element("button.small", { id: "absent-folder", onclick: () => byId("choose-absent-folder").click() }, phrase("project.choose-folder")),
     ),
     state.limits?.local_folders && pathForm(job),
   );
 }
 
 function pathForm(job) {
-  const field = element("input", { type: "text", id: "absent-path", "aria-label": "Folder of the frames on the machine that runs the studio", placeholder: "/photos/beetle", autocomplete: "off" });
-  const button = element("button.small", { type: "submit" }, "Look there");
+  const field = element("input", { type: "text", id: "absent-path", "aria-label": phrase("project.path"), placeholder: "/photos/beetle", autocomplete: "off" });
+  const button = element("button.small", { type: "submit" }, phrase("project.look"));
   const find = async (event) => {
     event.preventDefault();
     const news = await attempt(() => api.findFrames(job.id, field.value.trim()), button);
@@ -72,7 +73,7 @@ function report(job, before) {
   if (state.job?.id === job.id) setJob(job);
   const left = absent(job).length;
   const found = before - left;
-  const text = left === 0 ? "All frames are here again." : found ? `${plural(found, "frame")} found; ${left} still missing.` : "None of the missing frames is there.";
+  const text = left === 0 ? phrase("project.all-found") : found ? phrase("project.found", { frames: plural(found, "frame"), left }) : phrase("project.none-found");
   say(text, left === 0 ? "good" : "bad");
   announce(text);
 }

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { byId } from "./elements.js";
 import { attempt } from "./messages.js";
 import { on, phase, state } from "./state.js";
+import { phrase } from "./texts.js";
 import { view } from "./viewer.js";
 
 const SIDE = 320; // points of the mesh along the longer side
@@ -189,14 +190,14 @@ async function show() {
   }
   const gl = canvas.getContext("webgl", { antialias: true, preserveDrawingBuffer: false });
   if (!gl || !gl.getExtension("OES_element_index_uint")) {
-    refuse("This browser shows no 3D pictures (WebGL is missing or turned off). The Depth view shows the same as a coloured picture.");
+    refuse(phrase("relief.missing"));
     return;
   }
-  note.textContent = "Building the relief…";
+  note.textContent = phrase("relief.building");
   note.hidden = false;
   const parts = await attempt(() => Promise.all([api.relief(state.job.id, SIDE), texturePicture()]));
   if (!parts) {
-    refuse("The relief could not be loaded.");
+    refuse(phrase("relief.failed"));
     return;
   }
   scene = prepare(gl, ...parts);

@@ -4,10 +4,11 @@ import * as api from "./api.js";
 import { byId, element } from "./elements.js";
 import { attempt } from "./messages.js";
 import { readableTime } from "./stacks.js";
+import { phrase } from "./texts.js";
 
 function frameFor(report) {
   // No sandbox: the report's pictures would count as another site's requests, which the server refuses.
-  return element("iframe", { src: report.url, title: `Report ${report.title ?? report.name}` });
+  return element("iframe", { src: report.url, title: phrase("reports.title", { name: report.title ?? report.name }) });
 }
 
 function show(report, reports) {
@@ -32,7 +33,7 @@ function show(report, reports) {
 
 /** Lists the reports and opens the first. */
 export async function openReports() {
-  byId("report-frame").replaceChildren(element("p.hint", {}, "Looking for reports…"));
+  byId("report-frame").replaceChildren(element("p.hint", {}, phrase("reports.looking")));
   const reports = (await attempt(api.reports)) ?? [];
   if (reports.length) {
     show(reports[0], reports);
@@ -44,8 +45,8 @@ export async function openReports() {
     element(
       "div.empty",
       {},
-      element("h2", {}, "No reports yet"),
-      element("p", {}, "Measure methods on a data set, then start the studio with the folder that holds the report:"),
+      element("h2", {}, phrase("reports.none")),
+      element("p", {}, phrase("reports.how")),
       element("pre.command", {}, "allfocus evaluate --dataset lytro --data DIR --method ips --method dsift -o reports/lytro\nallfocus serve --reports reports"),
     ),
   );

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { alternativeAtWork, emit, on, phase, setJob, setOther, setView, state } from "./state.js";
+import { locale, phrase, told } from "./texts.js";
 
 const COMPARING = ["slider", "side", "flicker", "difference"];
 let naming = null; // the id of the result whose name is being typed
@@ -19,7 +20,7 @@ async function change(call, button, told) {
   return true;
 }
 
-const open = (result, button) => change(() => api.openResult(state.job.id, result.id), button, `${result.name} is open.`);
+const open = (result, button) => change(() => api.openResult(state.job.id, result.id), button, phrase("results.opened", { name: result.name }));
 
 function compare(result) {
   const layers = [`retouched-${result.id}`, result.id];
@@ -30,27 +31,27 @@ function compare(result) {
 
 async function rename(result, name) {
   naming = null;
-  if (name.trim() && name.trim() !== result.name) await change(() => api.changeResult(state.job.id, result.id, { name: name.trim() }), null, "Renamed.");
+  if (name.trim() && name.trim() !== result.name) await change(() => api.changeResult(state.job.id, result.id, { name: name.trim() }), null, phrase("results.renamed"));
   draw();
   byId("results").querySelector(`[data-result="${CSS.escape(result.id)}"] .result-open`)?.focus();
 }
 
 async function remove(result, button) {
   if (!(await change(() => api.changeResult(state.job.id, result.id, { deleted: true }), button))) return;
-  say(`${result.name} is deleted. It can be restored below the results.`, "note");
+  say(phrase("results.deleted", { name: result.name }), "note");
 }
 
-const restore = (result, button) => change(() => api.changeResult(state.job.id, result.id, { deleted: false }), button, `${result.name} is back.`);
+const restore = (result, button) => change(() => api.changeResult(state.job.id, result.id, { deleted: false }), button, phrase("results.restored", { name: result.name }));
 
 function removeForGood(result, button) {
-  if (!window.confirm(`Remove ${result.name} and its brush strokes for good?`)) return;
-  change(() => api.removeResult(state.job.id, result.id), button, `${result.name} is gone.`);
+  if (!window.confirm(phrase("results.confirm", { name: result.name }))) return;
+  change(() => api.removeResult(state.job.id, result.id), button, phrase("results.removed", { name: result.name }));
 }
 
 async function makeSlabs(event) {
   event.preventDefault();
   const { id } = state.job;
-  await change(() => api.makeSlabs(id, slab.size, slab.overlap), byId("make-slabs"), "Slabs are being made.");
+  await change(() => api.makeSlabs(id, slab.size, slab.overlap), byId("make-slabs"), phrase("results.slabs-started"));
 }
 
 function slabForm() {
@@ -65,13 +66,13 @@ function slabForm() {
   return element(
     "details.slabs",
     { open: showsSlabs, ontoggle: (event) => (showsSlabs = event.target.open) },
-    element("summary", {}, "Slabs"),
+    element("summary", {}, phrase("results.slabs")),
     element(
       "form",
       { onsubmit: makeSlabs },
-      element("p.hint", {}, "Fuses every few neighbouring frames by themselves, as results to paint from."),
-      element("div.row", {}, number("size", "Frames", 2), number("overlap", "Overlap", 0)),
-      element("button.small.wide", { id: "make-slabs", type: "submit", disabled: working }, working ? "At work…" : "Make slabs"),
+      element("p.hint", {}, phrase("results.slabs-hint")),
+      element("div.row", {}, number("size", phrase("page.frames"), 2), number("overlap", phrase("results.overlap"), 0)),
+      element("button.small.wide", { id: "make-slabs", type: "submit", disabled: working }, working ? phrase("results.at-work") : phrase("results.make-slabs")),
     ),
   );
 }
@@ -79,7 +80,7 @@ function slabForm() {
 // What is shown ---------------------------------------------------------------------------------------------------
 
 function about(result) {
-  const when = result.created ? new Date(result.created * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : null;
+  const when = result.created ? new Date(result.created * 1000).toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" }) : null;
   const size = !result.comparable && `${result.width} × ${result.height}`;
   return [plural(result.frames, "frame"), result.strokes > 0 && plural(result.strokes, "stroke"), size, when].filter(Boolean).join(", ");
 }
@@ -89,7 +90,7 @@ function nameField(result) {
     type: "text",
     maxlength: "120",
     value: result.name,
-    "aria-label": `Name of ${result.name}`,
+    "aria-label": phrase("results.name", { name: result.name }),
     onkeydown: (event) => {
       if (event.key === "Enter") rename(result, field.value);
       else if (event.key === "Escape") rename(result, result.name);
@@ -109,13 +110,13 @@ function tool(label, sign, result, action, disabled = false) {
 function row(result) {
   const opener = element(
     "button.result-open",
-    { "aria-current": result.open ? "true" : null, title: result.open ? "This result is open" : "Open this result", onclick: () => result.open || open(result, opener) },
+    { "aria-current": result.open ? "true" : null, title: result.open ? phrase("results.is-open") : phrase("results.open"), onclick: () => result.open || open(result, opener) },
     element("strong", {}, result.name),
     element("small", {}, about(result)),
   );
   const cannot = result.open || !result.comparable;
-  const compareTool = tool("Compare with this", "compare", result, compare, cannot);
-  if (cannot && !result.open) compareTool.title = "Of another size; it cannot be compared";
+  const compareTool = tool(phrase("results.compare"), "compare", result, compare, cannot);
+  if (cannot && !result.open) compareTool.title = phrase("results.other-size");
   const startNaming = () => {
     naming = result.id;
     draw();
@@ -129,8 +130,8 @@ function row(result) {
       "span.result-tools",
       {},
       compareTool,
-      tool("Rename", "edit", result, startNaming),
-      tool("Delete", "trash", result, remove, state.job.results.filter(({ deleted }) => !deleted).length < 2),
+      tool(phrase("page.rename-short"), "edit", result, startNaming),
+      tool(phrase("page.delete"), "trash", result, remove, state.job.results.filter(({ deleted }) => !deleted).length < 2),
     ),
   );
 }
@@ -140,7 +141,7 @@ function deletedRow(result) {
     "li.result.deleted",
     { "data-result": result.id },
     element("span.result-open", {}, element("strong", {}, result.name), element("small", {}, about(result))),
-    element("span.result-tools", {}, tool("Restore", "undo", result, restore), tool("Remove for good", "trash", result, removeForGood)),
+    element("span.result-tools", {}, tool(phrase("results.restore"), "undo", result, restore), tool(phrase("results.remove"), "trash", result, removeForGood)),
   );
 }
 
@@ -158,7 +159,7 @@ function draw() {
   const focused = box.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") ?? document.activeElement.closest("[data-result]")?.dataset.result : null;
   const kept = results.filter((result) => !result.deleted);
   box.replaceChildren(
-    element("h2", { id: "results-title" }, "Results ", element("span.count", {}, String(kept.length))),
+    element("h2", { id: "results-title" }, `${phrase("results.heading")} `, element("span.count", {}, String(kept.length))),
     element("ul.result-list", {}, [...kept].reverse().map(row)),
     ...(state.job.result.slab || state.job.result.frames.length < 3 ? [] : [slabForm()]),
     ...(deleted.length
@@ -166,7 +167,7 @@ function draw() {
           element(
             "details.deleted-results",
             { open: showsDeleted, ontoggle: (event) => (showsDeleted = event.target.open) },
-            element("summary", {}, `Deleted (${deleted.length})`),
+            element("summary", {}, phrase("results.bin", { count: deleted.length })),
             element("ul.result-list", {}, [...deleted].reverse().map(deletedRow)),
           ),
         ]

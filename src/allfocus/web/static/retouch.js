@@ -1,5 +1,6 @@
 // The retouch brush: paints from a frame or another method's result into the result; the server renders at full depth.
 
+import { matchingGain } from "./brightness.js";
 import { toPicture } from "./camera.js";
 import { byId } from "./elements.js";
 import { brush as pointer } from "./gestures.js";
@@ -7,7 +8,9 @@ import { announce, attempt, say } from "./messages.js";
 import { drawRim, drawStroke } from "./painting.js";
 import { sharpestFrame } from "./sharpest.js";
 import { emit, nameOf, on, phase, setBrush, setOther, setView, sourceLayers, sourceOf, state } from "./state.js";
+import { forgetDabs } from "./stroke_masks.js";
 import { notInTiles, send } from "./strokes.js";
+import { phrase } from "./texts.js";
 import { bestLevel, invalidate, paneAt, panes, screenPoint, view } from "./viewer.js";
 
 const PAINTABLE = ["result", "side"];
@@ -17,21 +20,47 @@ let cursor = null; // where the brush hovers, in pixels of the result
 
 const tenth = (value) => Math.round(value * 10) / 10;
 const radius = () => state.brush.size / 2;
-const strokeAt = (point) => ({
-  source: state.brush.erases ? state.job.result.id : sourceOf(state.other),
-  points: [[tenth(point.x), tenth(point.y)]],
-  radius: radius(),
-  hardness: state.brush.hardness,
-  opacity: state.brush.opacity,
-  mode: state.brush.erases ? "replace" : state.brush.mode,
-});
+const hundredth = (value) => Math.round(value * 100) / 100;
+function strokeAt(point, event = null) {
+  const { erases, hardness, opacity, mode, flow, stays, tolerance, matches, pen } = state.brush;
+  const source = erases ? state.job.result.id : sourceOf(state.other);
+  const isPen = event?.pointerType === "pen" && pen !== "none";
+  return {
+    source,
+    points: [[tenth(point.x), tenth(point.y)]],
+    radius: radius(),
+    hardness,
+    opacity,
+    mode: erases ? "replace" : mode,
+    flow,
+    tolerance: stays ? tolerance : null,
+    pen: isPen ? pen : "none",
+    pressures: isPen ? [hundredth(event.pressure)] : [],
+    gain: matches && !erases ? matchingGain(point, radius(), source) : 1,
+  };
+}
+
+/** The brush over a place before it paints. */
+let lens = null;
+function lensAt(point) {
+  if (lens) forgetDabs(lens);
+  lens = strokeAt(point);
+  return lens;
+}
+
+/** The brush stays within what has the colour under its middle, or takes everything. */
+export function toggleStaying(wanted = !state.brush.stays) {
+  if (phase() !== "done") return;
+  setBrush({ stays: wanted });
+  announce(wanted ? phrase("retouch.stays-on") : phrase("retouch.stays-off"));
+}
 
 export function toggleBrush(wanted = !state.brush.on) {
   if (wanted && phase() !== "done") return;
   if (wanted && !PAINTABLE.includes(state.view)) setView("result");
   setBrush({ on: wanted });
   if (wanted) emit("show-picture");
-  announce(wanted ? `Brush on, painting from ${nameOf(sourceOf(state.other))}.` : "Brush off.");
+  announce(wanted ? phrase("retouch.on", { name: nameOf(sourceOf(state.other)) }) : phrase("retouch.off"));
 }
 
 /** The brush takes strokes off again: it paints from the result as it was fused. */
@@ -39,7 +68,7 @@ export function toggleEraser(wanted = !state.brush.erases) {
   if (phase() !== "done") return;
   if (wanted && !state.brush.on) toggleBrush(true);
   setBrush({ erases: wanted });
-  announce(wanted ? "The brush takes strokes off." : `The brush paints from ${nameOf(sourceOf(state.other))}.`);
+  announce(wanted ? phrase("retouch.erases") : phrase("retouch.paints", { name: nameOf(sourceOf(state.other)) }));
 }
 
 export const resizeBrush = (factor) => {
@@ -54,7 +83,7 @@ export function stepSource(step) {
   const next = layers[(place + step + layers.length) % layers.length];
   if (!next) return;
   setOther(next.layer);
-  announce(`Source: ${next.name}`);
+  announce(phrase("retouch.source", { name: next.name }));
 }
 
 /** Takes the frame that is sharpest under the cursor as the source; in the middle of the view without a cursor. */
@@ -62,12 +91,12 @@ export async function pickSharpest() {
   if (phase() !== "done" || !view.store || byId("pick-sharpest").disabled) return;
   const label = byId("pick-sharpest-label");
   const shown = label.textContent;
-  label.textContent = "Comparing the frames…"; // the first time each must be aligned again
+  label.textContent = phrase("retouch.comparing"); // the first time each must be aligned again
   const layer = await attempt(() => sharpestFrame(cursor ?? view.camera), byId("pick-sharpest"));
   label.textContent = shown;
   if (!layer) return;
   setOther(layer);
-  say(`${nameOf(layer)} is sharpest here.`, "good");
+  say(phrase("retouch.is-sharpest", { name: nameOf(layer) }), "good");
 }
 
 /** The place in the result under a pointer; a stroke stays with the pane in which it began. */
@@ -92,17 +121,19 @@ Object.assign(pointer, {
       pickSharpest();
       return true;
     }
-    current = strokeAt(point);
+    current = strokeAt(point, event);
     invalidate();
     return true;
   },
   extend(event) {
-    for (const part of event.getCoalescedEvents?.() ?? [event]) {
+    const parts = event.getCoalescedEvents?.() ?? [];
+    for (const part of parts.length ? parts : [event]) {
       const point = pointOf(part, beganIn);
       cursor = point;
       const last = current?.points.at(-1);
       if (!last || Math.hypot(point.x - last[0], point.y - last[1]) < Math.max(0.5, radius() / 8)) continue;
       current.points.push([tenth(point.x), tenth(point.y)]);
+      if (current.pen !== "none") current.pressures.push(hundredth(part.pressure));
     }
     invalidate();
   },
@@ -153,9 +184,9 @@ view.overlays.push((context, pane) => {
   if (!state.brush.on || !state.other || (state.brush.erases && !state.job.strokes.length)) return;
   if (current) drawStroke(context, pane, current);
   if (!cursor) return;
-  const lens = strokeAt(cursor);
-  if (!current) drawStroke(context, pane, lens);
-  drawRim(context, pane, lens);
+  const shown = lensAt(cursor);
+  if (!current) drawStroke(context, pane, shown);
+  drawRim(context, pane, shown);
 });
 
 on("view", () => state.brush.on && !PAINTABLE.includes(state.view) && setBrush({ on: false }));

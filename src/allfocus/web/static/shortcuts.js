@@ -2,10 +2,13 @@
 
 import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
+import { openExport } from "./export.js";
 import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
-import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser } from "./retouch.js";
+import { undoFinish } from "./finish.js";
+import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser, toggleStaying } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
+import { phrase } from "./texts.js";
 import { fitPicture, zoomBy, zoomTo } from "./viewer.js";
 
 const ACTIONS = {
@@ -18,6 +21,7 @@ const ACTIONS = {
   ".": () => stepSource(1),
   s: () => pickSharpest(),
   e: () => toggleEraser(),
+  a: () => toggleStaying(),
   n: () => nextFault(),
   p: () => previousFault(),
   r: () => mendFault(),
@@ -32,49 +36,51 @@ const ACTIONS = {
 };
 
 const SHEET = [
-  ["Views", VIEWS.map(([, title, key]) => [key, title]).concat([["H", "hold: the frame instead of the result"]])],
+  [phrase("shortcuts.views"), VIEWS.map(([, title, key]) => [key, title]).concat([["H", phrase("shortcuts.hold")]])],
   [
-    "Picture",
+    phrase("page.picture"),
     [
-      ["Wheel", "zoom to the cursor"],
-      ["Drag", "move; with the brush on, hold Space"],
-      ["0", "whole picture"],
+      [phrase("shortcuts.key-wheel"), phrase("shortcuts.wheel")],
+      [phrase("shortcuts.key-drag"), phrase("shortcuts.drag")],
+      ["0", phrase("shortcuts.whole")],
       ["1  2", "100 %, 200 %"],
-      ["+  -", "zoom"],
-      ["Arrows", "move"],
+      ["+  -", phrase("shortcuts.zoom")],
+      [phrase("shortcuts.key-arrows"), phrase("shortcuts.move")],
+      [phrase("shortcuts.key-export"), phrase("shortcuts.export")],
     ],
   ],
   [
-    "Brush",
+    phrase("retouch.brush"),
     [
-      ["B", "on, off"],
-      ["[  ]", "smaller, larger; or Shift and wheel"],
-      ["{  }", "softer, harder"],
-      [",  .", "previous, next source"],
-      ["E", "take strokes off, paint"],
-      ["S", "sharpest frame under the cursor; or Alt and click"],
-      ["Arrows, Enter", "move the brush, paint a dab"],
-      ["Ctrl+Z", "undo"],
-      ["Ctrl+Shift+Z", "redo"],
+      ["B", phrase("shortcuts.on-off")],
+      ["[  ]", phrase("shortcuts.size")],
+      ["{  }", phrase("shortcuts.hardness")],
+      [",  .", phrase("shortcuts.source")],
+      ["E", phrase("shortcuts.erase")],
+      ["A", phrase("shortcuts.stay")],
+      ["S", phrase("shortcuts.sharpest")],
+      [phrase("shortcuts.key-arrows-enter"), phrase("shortcuts.dab")],
+      [phrase("shortcuts.key-undo"), phrase("shortcuts.undo")],
+      [phrase("shortcuts.key-redo"), phrase("shortcuts.redo")],
     ],
   ],
   [
-    "Check",
+    phrase("page.check"),
     [
-      ["N", "next place that is worth a look"],
-      ["P", "the place before"],
-      ["R", "paint the frame in there"],
-      ["I", "dismiss it, or take that back"],
-      ["Esc", "enough of it"],
+      ["N", phrase("shortcuts.next")],
+      ["P", phrase("shortcuts.previous")],
+      ["R", phrase("shortcuts.paint")],
+      ["I", phrase("shortcuts.dismiss")],
+      [phrase("shortcuts.key-escape"), phrase("shortcuts.leave")],
     ],
   ],
   [
-    "Frames",
+    phrase("page.frames"),
     [
-      ["Arrows", "next, previous frame"],
-      ["Alt+Arrows", "move the frame"],
-      ["X", "leave it out, take it in"],
-      ["Delete", "remove it"],
+      [phrase("shortcuts.key-arrows"), phrase("shortcuts.frames")],
+      [phrase("shortcuts.key-alt-arrows"), phrase("shortcuts.move-frame")],
+      ["X", phrase("shortcuts.include")],
+      [phrase("shortcuts.key-delete"), phrase("shortcuts.remove")],
     ],
   ],
 ];
@@ -91,8 +97,9 @@ function onKeyDown(event) {
   const key = event.key.toLowerCase();
   if (event.ctrlKey || event.metaKey) {
     if (phase() !== "done") return;
-    if (key === "z" && !event.shiftKey) undo();
+    if (key === "z" && !event.shiftKey) (document.body.dataset.tool === "finish" ? undoFinish : undo)();
     else if ((key === "z" && event.shiftKey) || key === "y") redo();
+    else if (key === "s" && !event.shiftKey) openExport();
     else return;
     event.preventDefault();
     return;

@@ -4,8 +4,8 @@ import * as api from "./api.js";
 import { byId, element, icon, plural, readableBytes } from "./elements.js";
 import { attempt } from "./messages.js";
 import { on, phase } from "./state.js";
+import { locale, phrase } from "./texts.js";
 
-export const STATES = { new: "not fused yet", queued: "waiting", running: "at work", done: "fused", failed: "failed", cancelled: "cancelled" };
 const MOST_RECENT = 6;
 
 export const addressOf = (job) => `#/stack/${job.id}`;
@@ -13,7 +13,7 @@ export const addressOf = (job) => `#/stack/${job.id}`;
 /** "2026-11-15T10:03:00Z" -> what the reader's own language writes. */
 export function readableTime(text) {
   const time = new Date(typeof text === "number" ? text * 1000 : text);
-  return Number.isNaN(time.getTime()) ? "" : time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  return Number.isNaN(time.getTime()) ? "" : time.toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
 }
 
 /** A small picture of a stack of the library: its result, or its first frame. */
@@ -24,7 +24,7 @@ export function cover({ id, result, first_frame }) {
 
 /** "8 frames, fused, 12 MB". */
 export const describe = (stack) =>
-  [plural(stack.frames, "frame"), STATES[stack.state] ?? stack.state, stack.bytes ? readableBytes(stack.bytes) : null].filter(Boolean).join(", ");
+  [plural(stack.frames, "frame"), phrase(`stacks.${stack.state}`), stack.bytes ? readableBytes(stack.bytes) : null].filter(Boolean).join(", ");
 
 function row(stack) {
   return element(
@@ -34,7 +34,7 @@ function row(stack) {
       "a",
       { href: addressOf(stack) },
       cover(stack),
-      element("span.about", {}, element("strong", {}, stack.name || "Stack"), element("small", {}, describe(stack)), element("small", {}, readableTime(stack.created))),
+      element("span.about", {}, element("strong", {}, stack.name || phrase("page.stack")), element("small", {}, describe(stack)), element("small", {}, readableTime(stack.created))),
     ),
   );
 }

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { asSentence } from "./elements.js";
+import { phrase, told } from "./texts.js";
 
 export const state = {
   limits: null,
@@ -12,7 +13,7 @@ export const state = {
   serverIsGone: false,
   view: "result",
   other: null, // the layer that the result is compared with, and that the brush paints from
-  brush: { on: false, size: 40, hardness: 0.7, opacity: 1, mode: "replace", erases: false },
+  brush: { on: false, size: 40, hardness: 0.7, opacity: 1, mode: "replace", erases: false, flow: 1, stays: false, tolerance: 0.15, matches: false, pen: "size" },
 };
 
 const bus = new EventTarget();
@@ -124,7 +125,7 @@ function follow(id, began = () => {}) {
       state.progress = progress;
       emit("progress");
     },
-    notice: ({ text }) => emit("message", { text: asSentence(text), kind: "note" }),
+    notice: ({ text }) => emit("message", { text: asSentence(told(text)), kind: "note" }),
   });
 }
 
@@ -138,8 +139,8 @@ export function otherLayers() {
   return job.result.layers.flatMap((layer) => {
     if (layer.startsWith("frame-")) return [{ layer, name: frames[layer] ?? layer.slice(6), kind: "frame" }];
     if (layer.startsWith("method-")) return [{ layer, name: layer.slice(7), kind: "method" }];
-    if (layer.startsWith("retouched-")) return [{ layer, name: `${results[layer.slice(10)]}, retouched`, kind: "result" }];
-    if (layer.startsWith("run-")) return [{ layer, name: isRetouched(layer) ? `${results[layer]}, as fused` : results[layer], kind: "result" }];
+    if (layer.startsWith("retouched-")) return [{ layer, name: phrase("results.retouched", { name: results[layer.slice(10)] }), kind: "result" }];
+    if (layer.startsWith("run-")) return [{ layer, name: isRetouched(layer) ? phrase("results.as-fused", { name: results[layer] }) : results[layer], kind: "result" }];
     return [];
   });
 }
@@ -172,6 +173,8 @@ export function setBrush(change) {
   state.brush.size = Math.min(1000, Math.max(1, Math.round(state.brush.size)));
   state.brush.hardness = Math.min(1, Math.max(0, Math.round(state.brush.hardness * 100) / 100));
   state.brush.opacity = Math.min(1, Math.max(0.01, Math.round(state.brush.opacity * 100) / 100));
+  state.brush.flow = Math.min(1, Math.max(0.01, Math.round(state.brush.flow * 100) / 100));
+  state.brush.tolerance = Math.min(1, Math.max(0.01, Math.round(state.brush.tolerance * 100) / 100));
   emit("brush");
 }
 

@@ -4,14 +4,15 @@ import { byId, element, icon } from "./elements.js";
 import "./retouch_panel.js"; // which makes the place for it, and so hears of a job first
 import { nameOf, on, phase, state } from "./state.js";
 import { hide } from "./strokes.js";
+import { phrase } from "./texts.js";
 import { lookAt, view } from "./viewer.js";
 
 const MOST_SHOWN = 200; // of the newest; a list of thousands helps nobody
-const MODES = { lighten: "lighter", darken: "darker" };
+const MODES = { lighten: phrase("strokes.lighter"), darken: phrase("strokes.darker") };
 
-function about({ source, opacity, mode, fault }) {
-  const from = source === state.job.result.id ? "Taken off" : nameOf(source);
-  return [from, MODES[mode], opacity < 1 && `${Math.round(opacity * 100)} %`, fault && "place"].filter(Boolean).join(", ");
+function about({ source, opacity, mode, tolerance, fault }) {
+  const from = source === state.job.result.id ? phrase("strokes.off") : nameOf(source);
+  return [from, MODES[mode], opacity < 1 && `${Math.round(opacity * 100)} %`, tolerance && phrase("strokes.inside"), fault && phrase("strokes.place")].filter(Boolean).join(", ");
 }
 
 function show({ points, radius }) {
@@ -26,10 +27,10 @@ function row(stroke, number) {
     {},
     element(
       "button.plain",
-      { "aria-label": `Stroke ${number}, ${text}: visible`, "aria-pressed": String(!stroke.hidden), title: stroke.hidden ? "Show it again" : "Leave it out of the picture", onclick: () => hide(stroke.id, !stroke.hidden) },
+      { "aria-label": phrase("strokes.visible", { number, about: text }), "aria-pressed": String(!stroke.hidden), title: stroke.hidden ? phrase("strokes.show") : phrase("strokes.hide"), onclick: () => hide(stroke.id, !stroke.hidden) },
       icon(stroke.hidden ? "hidden" : "eye"),
     ),
-    element("button.plain.stroke-name", { title: "Go to it", "aria-label": `Go to stroke ${number}, ${text}`, onclick: () => show(stroke) }, `${number}  ${text}`),
+    element("button.plain.stroke-name", { title: phrase("strokes.go"), "aria-label": phrase("strokes.go-name", { number, about: text }), onclick: () => show(stroke) }, `${number}  ${text}`),
   );
 }
 

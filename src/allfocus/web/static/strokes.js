@@ -5,6 +5,8 @@ import { plural } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { areaOfStroke } from "./painting.js";
 import { emit, nameOf, on, phase, refreshJob, setJob, state } from "./state.js";
+import { forgetDabs } from "./stroke_masks.js";
+import { phrase } from "./texts.js";
 import { invalidate, view } from "./viewer.js";
 
 let pending = []; // strokes whose new tiles have not arrived
@@ -14,7 +16,10 @@ let waitingCalls = 0;
 export const isSending = () => waitingCalls > 0;
 
 /** What is sent; coordinates as on the canvas: the first pixel covers 0 to 1. */
-const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", fault }) => ({ source, points, radius, hardness, opacity, mode, ...(fault && { fault }) });
+const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", flow = 1, tolerance = null, pen = "none", pressures = [], gain = 1, fault }) => ({
+  ...{ source, points, radius, hardness, opacity, mode, flow, tolerance, pen, pressures, gain },
+  ...(fault && { fault }),
+});
 
 /** Runs calls that change the result one after the other, so that their order is the order of the gestures. */
 function inTurn(action) {
@@ -44,11 +49,11 @@ export function send(stroke) {
       stroke.revision = answer.revision;
       stroke.area = answer.area;
       takeChange(job, { revision: answer.revision, area: answer.area, strokes: [...state.job.strokes, answer.stroke], redo_count: 0 });
-      announce(`Painted from ${nameOf(stroke.source)}.`);
+      announce(phrase("strokes.painted", { name: nameOf(stroke.source) }));
     } catch (problem) {
       pending = pending.filter((other) => other !== stroke);
       invalidate();
-      if (problem.status === 0) say("The last stroke could not be sent and is not in the result. Paint it again.", "bad");
+      if (problem.status === 0) say(phrase("strokes.lost"), "bad");
       throw problem;
     }
   });
@@ -60,19 +65,21 @@ function stepBack(call, word) {
     const { revision, area, strokes, redo_count } = await call(job.id);
     pending = [];
     takeChange(job, { revision, area, strokes, redo_count });
-    announce(`${word}. ${plural(strokes.filter(({ hidden }) => !hidden).length, "stroke")} in the result.`);
+    announce(`${word} ${phrase("retouch.all", { strokes: plural(strokes.filter(({ hidden }) => !hidden).length, "stroke") })}.`);
   });
 }
 
-export const undo = () => phase() === "done" && state.job.strokes.length > 0 && stepBack(api.undo, "Undone");
-export const redo = () => phase() === "done" && state.job.redo_count > 0 && stepBack(api.redo, "Done again");
+export const undo = () => phase() === "done" && state.job.strokes.length > 0 && stepBack(api.undo, phrase("strokes.undone"));
+export const redo = () => phase() === "done" && state.job.redo_count > 0 && stepBack(api.redo, phrase("strokes.redone"));
 
 /** Leaves a stroke out of the picture for now, or takes it in again. */
-export const hide = (stroke, hidden) => stepBack((id) => api.hideStroke(id, stroke, hidden), hidden ? "Hidden" : "Shown");
+export const hide = (stroke, hidden) => stepBack((id) => api.hideStroke(id, stroke, hidden), hidden ? phrase("strokes.hidden") : phrase("strokes.shown"));
 
 /** The strokes that the tiles of a level do not show yet; they are drawn on top. */
 export function notInTiles(level) {
-  pending = pending.filter((stroke) => !stroke.revision || !view.store.isFresh("result", level, stroke.area ?? areaOfStroke(stroke), stroke.revision));
+  const isShown = (stroke) => stroke.revision && view.store.isFresh("result", level, stroke.area ?? areaOfStroke(stroke), stroke.revision);
+  for (const stroke of pending.filter(isShown)) forgetDabs(stroke);
+  pending = pending.filter((stroke) => !isShown(stroke));
   return pending;
 }
 

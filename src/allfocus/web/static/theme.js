@@ -3,6 +3,7 @@
 import { byId } from "./elements.js";
 import { announce } from "./messages.js";
 import { emit } from "./state.js";
+import { phrase } from "./texts.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const KEY = "allfocus-theme";
@@ -27,7 +28,7 @@ function remembered() {
 const present = () => document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light");
 
 function apply() {
-  byId("theme").setAttribute("aria-label", present() === "dark" ? "Use light colours" : "Use dark colours");
+  byId("theme").setAttribute("aria-label", present() === "dark" ? phrase("theme.use-light") : phrase("theme.use-dark"));
   byId("theme").title = byId("theme").getAttribute("aria-label");
   emit("theme");
 }
@@ -36,7 +37,7 @@ byId("theme").addEventListener("click", () => {
   const next = present() === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
   remember(next);
-  announce(next === "dark" ? "Dark colours" : "Light colours");
+  announce(next === "dark" ? phrase("theme.dark") : phrase("theme.light"));
   apply();
 });
 system.addEventListener("change", apply);

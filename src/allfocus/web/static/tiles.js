@@ -75,6 +75,11 @@ export class TileStore {
     return this.base;
   }
 
+  /** Where a tile is to be had. */
+  urlOf(layer, level, column, row, revision) {
+    return tileUrl(this.id, layer, level, column, row, revision);
+  }
+
   /** The bitmap of a tile, or null; a tile that is missing or out of date is asked for. */
   get(layer, level, column, row) {
     const key = `${layer}/${level}/${column}/${row}`;
@@ -142,7 +147,7 @@ export class TileStore {
     const request = new AbortController();
     this.asked.set(key, request);
     try {
-      const bitmap = await readTile(tileUrl(this.id, layer, level, column, row, revision), request.signal);
+      const bitmap = await readTile(this.urlOf(layer, level, column, row, revision), request.signal);
       this.tiles.get(key)?.bitmap.close();
       this.tiles.set(key, { bitmap, revision });
       this.failures.delete(key);
@@ -167,6 +172,6 @@ export class TileStore {
   /** One tile as a promise, for those who need pixels and not a view. */
   async load(layer, level, column, row) {
     const revision = this.revisionOf(layer, level, column, row);
-    return this.peek(layer, level, column, row) ?? readTile(tileUrl(this.id, layer, level, column, row, revision));
+    return this.peek(layer, level, column, row) ?? readTile(this.urlOf(layer, level, column, row, revision));
   }
 }

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { asSentence, readableBytes, stem } from "./elements.js";
 import { say } from "./messages.js";
 import { arrangements, emit, inTurn, isSending, setJob, state } from "./state.js";
+import { phrase } from "./texts.js";
 
 const AT_ONCE = 2;
 const MAY_HELP = [0, 408, 429, 500, 507]; // answers after which sending the same file again may help
@@ -63,7 +64,7 @@ export function filesOfFolder(list) {
 function stackName(files) {
   const pictures = files.filter(isFrameOfFolder);
   const names = (pictures.length ? pictures : files).map((file) => stem(file.name));
-  return names.length > 1 ? `${names[0]} to ${names.at(-1)}` : names[0];
+  return names.length > 1 ? phrase("page.range", { first: names[0], last: names.at(-1) }) : names[0];
 }
 
 // Frames that are still on their way would be lost with the page.
@@ -71,9 +72,9 @@ addEventListener("beforeunload", (event) => isSending() && event.preventDefault(
 
 /** Why a file cannot even be sent, or null. */
 function refusal(file, limits) {
-  if (file.size === 0) return "The file is empty. Copy it from the camera again.";
+  if (file.size === 0) return phrase("uploads.empty");
   if (limits && file.size > limits.upload_bytes) {
-    return `${readableBytes(file.size)}, but the server takes ${readableBytes(limits.upload_bytes)} at most. Start it with a higher --max-upload.`;
+    return phrase("uploads.too-large", { size: readableBytes(file.size), most: readableBytes(limits.upload_bytes) });
   }
   return null;
 }
@@ -83,8 +84,8 @@ export async function addFiles({ files, folder }) {
   if (!files.length) {
     say(
       folder
-        ? `No pictures were found in ${folder}. Frames are TIFF, PNG, JPEG, WebP, HEIF or camera RAW files.`
-        : "Nothing to add: drop picture files or a folder of them.",
+        ? phrase("uploads.none-in", { name: folder })
+        : phrase("uploads.nothing"),
       "error",
     );
     return;
@@ -92,7 +93,7 @@ export async function addFiles({ files, folder }) {
   const sorted = [...files].sort(byName);
   const room = (state.limits?.frames ?? Infinity) - (state.job?.frames.length ?? 0) - state.uploads.length;
   if (sorted.length > room) {
-    say(`That would be more than ${state.limits.frames} frames, the most this server takes. Add fewer frames.`, "error");
+    say(phrase("uploads.too-many", { most: state.limits.frames }), "error");
     return;
   }
   const uploads = sorted.map((file) => ({ file, name: file.name, share: 0, problem: refusal(file, state.limits) }));
@@ -133,7 +134,7 @@ async function sendAll(id, uploads) {
   await Promise.all(Array.from({ length: AT_ONCE }, sender));
   if (sent) await putInOrder(id, before);
   const failed = uploads.filter((upload) => upload.problem).length;
-  if (failed) say(failed === 1 ? "One file could not be added; its card says why." : `${failed} files could not be added; their cards say why.`, "bad");
+  if (failed) say(phrase("uploads.failed", { count: failed }), "bad");
 }
 
 /** Two files travel at a time, so they may arrive in another order than that of their names. */

@@ -4,13 +4,15 @@ import { LARGEST_SCALE, fit, keepInside, toPicture, toScreen, zoomAt } from "./c
 import { byId } from "./elements.js";
 import { say } from "./messages.js";
 import { emit, on, phase, state } from "./state.js";
+import { FinishedStore } from "./finished.js";
+import { phrase } from "./texts.js";
 import { TileStore } from "./tiles.js";
 
 const FLICKER_MILLISECONDS = 600;
 const SPLIT_GAP = 2;
 
 export const canvas = byId("canvas");
-const context = canvas.getContext("2d", { alpha: false });
+const context = canvas.getContext("2d");
 
 export const view = {
   store: null,
@@ -19,6 +21,7 @@ export const view = {
   peeking: false, // the other layer is shown instead of the result while a key is held
   flickered: false,
   fitted: true, // follows the size of the window until someone zooms or pans
+  isToned: false, // a filter changes the tones; what surrounds the picture is left out of it
   overlays: [], // functions (context, pane) that draw over each pane
 };
 
@@ -68,6 +71,7 @@ function sideBySide(other) {
 export function singleLayer() {
   const { view: mode, other, job } = state;
   const layers = job?.result?.layers ?? [];
+  if (mode === "finished") return "finished";
   if (mode === "difference") return differenceLayer();
   if (["depth", "decision", "confidence"].includes(mode) && layers.includes(mode)) return mode;
   if (other && (view.peeking || (mode === "flicker" && view.flickered))) return other;
@@ -137,7 +141,8 @@ function drawTile(target, layer, pane, level, column, row) {
 function draw() {
   const { store } = view;
   context.fillStyle = background;
-  context.fillRect(0, 0, canvas.width, canvas.height);
+  if (view.isToned) context.clearRect(0, 0, canvas.width, canvas.height);
+  else context.fillRect(0, 0, canvas.width, canvas.height);
   if (!store || !canvas.width) return;
   store.beginDrawing();
   const drawn = [];
@@ -225,13 +230,13 @@ export function fitPicture() {
 
 /** Shows the result of the present job from its beginning. */
 export function openResult() {
-  const { id, width, height } = view.store ?? {};
-  const { job } = state;
-  const isBeside = id === job.id && width === job.result.width && height === job.result.height; // another of this stack
-  view.store?.close();
-  view.store = new TileStore(state.job, { changed: invalidate, failed: (text) => say(`A part of the picture could not be loaded. ${text}`, "error") });
+  const before = view.store;
+  before?.close();
+  const Store = state.view === "finished" ? FinishedStore : TileStore;
+  view.store = new Store(state.job, { changed: invalidate, failed: (text) => say(phrase("viewer.part", { reason: text }), "error") });
   resize();
-  if (isBeside) invalidate();
+  const { id, width, height } = view.store;
+  if (before?.id === id && before.width === width && before.height === height) invalidate(); // another of this stack
   else fitPicture();
 }
 
@@ -266,12 +271,13 @@ function followView() {
       emit("flicker");
     }, FLICKER_MILLISECONDS);
   }
-  if (view.fitted) fitPicture();
+  if (view.store && view.store instanceof FinishedStore !== (state.view === "finished")) openResult();
+  else if (view.fitted) fitPicture();
   invalidate();
 }
 
 function readTheme() {
-  background = getComputedStyle(canvas).backgroundColor || background;
+  background = getComputedStyle(canvas.parentElement).backgroundColor || background;
   invalidate();
 }
 
@@ -281,6 +287,7 @@ on("result", openResult);
 on("view result", followView);
 on("job", () => {
   if (view.store && (phase() !== "done" || state.job.id !== view.store.id)) closeResult();
+  else if (view.store instanceof FinishedStore && !view.store.fits(state.job)) openResult();
   else view.store?.follow(state.job.result.revision);
   invalidate();
 });

@@ -1,0 +1,82 @@
+"""The queue on disk, so that what waits is still waiting when the server is started again."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allfocus.errors import InputError, OutputError
+from allfocus.files.opening import open_plain, parse_json
+from allfocus.images.writing import replace_file
+from allfocus.web.job_records import QUEUED, Job
+
+FILE = "queue.json"
+MOST_BYTES = 2**22
+
+_log = logging.getLogger("allfocus.web")
+
+
+@dataclass(frozen=True)
+class KeptWork:
+    """One piece of work that waits: whose, and what."""
+
+    job_id: str
+    method: str
+    alternative: bool = False
+    """False for the fusion of the job, True for what is made beside its result."""
+    slabs: tuple[int, int] | None = None
+    """Frames and overlap of slabs."""
+
+
+@dataclass(frozen=True)
+class KeptQueue:
+    """The queue as it was."""
+
+    paused: bool = False
+    waiting: tuple[KeptWork, ...] = ()
+
+
+def waits_for(job: Job | None, work: KeptWork) -> bool:
+    """Whether a job is there and waits for a piece of work, by its own description."""
+    if job is None or not work.alternative:
+        return job is not None and job.state == QUEUED
+    return any(item.method == work.method and item.state == QUEUED for item in job.alternatives)
+
+
+def write_queue(work: Path, paused: bool, waiting: Sequence[KeptWork]) -> None:
+    """Keep the queue in the work folder; where that fails it is said in the log, because the queue itself goes on."""
+    content = {
+        "paused": paused,
+        "waiting": [[each.job_id, each.method, each.alternative, each.slabs] for each in waiting],
+    }
+    try:
+        replace_file(work / FILE, json.dumps(content).encode(), overwrite=True)
+    except OutputError as error:
+        _log.warning("the queue would not outlast a restart: %s", error)
+
+
+def read_queue(work: Path) -> KeptQueue:
+    """The queue that was kept; an empty one where there is none, or none that can be read."""
+    try:
+        with open_plain(work / FILE) as file:
+            content = parse_json(file.read(MOST_BYTES))
+        return KeptQueue(content["paused"] is True, tuple(_work(*each) for each in content["waiting"]))
+    except InputError as error:
+        if error.code != "no-such-file":
+            _log.warning("%s: the queue cannot be read (%s)", work / FILE, error)
+    except (ValueError, KeyError, TypeError) as error:
+        _log.warning("%s: the queue cannot be read (%s)", work / FILE, error)
+    return KeptQueue()
+
+
+def _work(job_id: Any, method: Any, alternative: Any, slabs: Any) -> KeptWork:
+    if not (isinstance(job_id, str) and isinstance(method, str) and isinstance(alternative, bool)):
+        raise ValueError("work that is none")
+    if slabs is None:
+        return KeptWork(job_id, method, alternative)
+    size, overlap = slabs
+    if not (type(size) is int and type(overlap) is int and 0 <= overlap < size):
+        raise ValueError("slabs that are none")
+    return KeptWork(job_id, method, alternative, (size, overlap))
