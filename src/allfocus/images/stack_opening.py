@@ -81,6 +81,7 @@ def open_stack(
     kept: list[FrameFile] = []
     numbers: list[int] = []
     left_out: dict[str, str] = {}
+    absent: dict[int, str] = {}
     counted = 0
 
     def leave_out(name: str, error: InputError) -> None:
@@ -100,15 +101,18 @@ def open_stack(
                 found = [replace(frame, called=called) for frame in _frames_to_fuse(path, max_pixels)]
         except InputError as error:
             leave_out(called or path.name, error)
+            absent[counted] = called or path.name
             counted += 1
             continue
         for place, frame in enumerate(found):
+            own = counted + (frame.page if frame.of_video else place)
             try:
                 _accept(frame, kept, max_pixels)
             except InputError as error:
                 leave_out(frame.name, error)
+                absent[own] = frame.name
             else:
-                numbers.append(counted + (frame.page if frame.of_video else place))
+                numbers.append(own)
         counted += found[0].header.pages if found and found[0].of_video else len(found)
     if left_out and len(kept) < 2:
         raise too_few_frames([frame.name for frame in kept], left_out)
@@ -119,6 +123,7 @@ def open_stack(
         files=files,
         development=development,
         numbers=numbers,
+        absent=absent,
         counted=counted,
         notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept)],
     )

@@ -1,7 +1,7 @@
 """The frames of a stack that was opened, decoded one at a time, in one range of values and one development."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ class StackReader:
         development: Development | None = None,
         notices: Sequence[str] = (),
         numbers: Sequence[int] | None = None,
+        absent: Mapping[int, str] | None = None,
         counted: int | None = None,
     ) -> None:
         require_stack(frames)
@@ -49,6 +50,8 @@ class StackReader:
         self.frames = tuple(frames)
         self.numbers = tuple(range(len(frames)) if numbers is None else numbers)
         """The number of each frame in the stack as it was given, from 0: those that are left out count."""
+        self.absent = dict(absent or {})
+        """Number -> name of each frame that could not be opened."""
         self.counted = len(frames) if counted is None else counted
         """How many frames the stack has as it was given."""
         self._development = _same_for_all(development or Development(), frames)
@@ -206,6 +209,7 @@ class StackReader:
             files=self.files,
             development=self._development,
             numbers=[self.numbers[index] for index in kept],
+            absent=self.absent,
             counted=self.counted,
         )
         chosen._corrections = self._corrections

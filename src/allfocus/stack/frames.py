@@ -107,7 +107,7 @@ def _place_of(reference: int | None, chosen: Sequence[int], reader: StackReader)
     if index is None or index not in chosen:
         raise InputError(
             "is to be the reference, but is left out",
-            where=f"frame {reference}" if index is None else reader.names[index],
+            where=reader.absent.get(reference - 1, f"frame {reference}") if index is None else reader.names[index],
             hint=["choose another", "{reference=default}"],
             code="bad-option",
         )
