@@ -199,6 +199,7 @@ def test_a_project_is_saved_opened_and_asks_where_its_frames_are(watched, studio
     page.goto("about:blank")  # which asks for no tile of a stack that is gone
     urllib_delete(studio, own)
     page.goto(f"{studio.address}/#/library")
+    expect(page.get_by_text("No stacks yet")).to_be_visible()
     drop(page, [saved["embedded"]])
     expect(page.locator(".message.good")).to_have_text("beetle is open.")
     settle(page)

@@ -124,10 +124,9 @@ class FusionQueue:
             return taken
 
     def close(self) -> None:
-        """End everything and wait for the threads; what waits was kept as it was."""
+        """End what runs and wait for the threads; what waits stays in the line, and is kept."""
         with self._changed:
             self._closing = True
-            self._line.clear()
             for work in self._running:
                 work.process.kill()
             self._changed.notify_all()
@@ -155,4 +154,5 @@ class FusionQueue:
                 work.process.close()
                 with self._changed:
                     self._running.remove(work)
+                    self._keep(self._paused, self._line)
                 self._moved()

@@ -46,7 +46,16 @@ def waits_for(job: Job | None, work: KeptWork) -> bool:
 
 
 def write_queue(work: Path, paused: bool, waiting: Sequence[KeptWork]) -> None:
-    """Keep the queue in the work folder; where that fails it is said in the log, because the queue itself goes on."""
+    """Keep the queue in the work folder, or nothing where nothing waits and nothing is paused.
+
+    Where that fails it is said in the log, because the queue itself goes on.
+    """
+    if not paused and not waiting:
+        try:
+            (work / FILE).unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("%s: cannot be removed (%s)", work / FILE, error)
+        return
     content = {
         "paused": paused,
         "waiting": [[each.job_id, each.method, each.alternative, each.slabs] for each in waiting],

@@ -100,6 +100,8 @@ def test_what_waits_is_still_waiting_after_a_restart_in_its_order_and_paused(
             assert (job["state"], job["result"]["method"]) == ("done", "dsift"), job["error"]
         shown = client.wait(done, lambda job: job["alternative"] is None)
         assert [(item["method"], item["state"]) for item in shown["alternatives"]] == [("wavelet", "done")]
+    # A queue of which nothing is left leaves nothing.
+    assert not (tmp_path / "work" / "queue.json").exists()
     with run_server(settings) as client:
         assert client.get("/api/queue").json() == {"paused": False, "running": [], "waiting": [], "seconds_left": 0.0}
 

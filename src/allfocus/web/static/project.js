@@ -26,7 +26,7 @@ export async function openProjects(files) {
 /** Links that save the present stack as a project. */
 export function projectLinks(job) {
   const link = (frames, title, use) =>
-    element("a.button.wide", { href: api.projectUrl(job.id, frames), download: "", id: `project-${frames}` }, icon("download"), element("span", {}, title), element(phrase("project.linked-use"), {}, use));
+    element("a.button.wide", { href: api.projectUrl(job.id, frames), download: "", id: `project-${frames}` }, icon("download"), element("span", {}, title), element("small", {}, use));
   return element(
     "div.field",
     {},
