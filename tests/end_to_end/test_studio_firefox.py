@@ -163,8 +163,10 @@ class Firefox:
 
     def close(self) -> None:
         async def end() -> None:
-            self._listening.cancel()
+            await self._socket.close()  # which ends the listening, and gives the connection back
+            await self._listening
             await self._session.close()
+            await asyncio.sleep(0)  # the loop closes what was given back
 
         try:
             self._run(end())
