@@ -74,20 +74,20 @@ def _rows(sequence: Tensor) -> Tensor:
 
 
 @_convolve.register_fake
-def _(sequence, weight, bias):  # type: ignore[no-untyped-def]
+def _(sequence, weight, bias):
     return sequence.new_empty(sequence.shape)
 
 
 @_convolve_backward.register_fake
-def _(gradient, sequence, weight, bias):  # type: ignore[no-untyped-def]
+def _(gradient, sequence, weight, bias):
     return tuple(each.new_empty(each.shape) for each in (sequence, weight, bias))
 
 
-def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
+def _remember(ctx, inputs, output):
     ctx.save_for_backward(*inputs)
 
 
-def _differentiate(ctx, gradient):  # type: ignore[no-untyped-def]
+def _differentiate(ctx, gradient):
     return _convolve_backward(gradient, *ctx.saved_tensors)
 
 
@@ -225,9 +225,9 @@ def convolve_backward_kernel(
     g1 = _unbent(dy1, p2, p3, x0, x1, w0, w1, w2, w3, bias)
     g2 = _unbent(dy2, p3, x0, x1, x2, w0, w1, w2, w3, bias)
     out = dx_ptr + (PIECE - 3) * channels + channel
-    tl.store(out, _convolved(e1, e2, e3, g0, w3, w2, w1, w0, 0.0), mask=valid & (PIECE - 3 < end))
-    tl.store(out + channels, _convolved(e2, e3, g0, g1, w3, w2, w1, w0, 0.0), mask=valid & (PIECE - 2 < end))
-    tl.store(out + 2 * channels, _convolved(e3, g0, g1, g2, w3, w2, w1, w0, 0.0), mask=valid & (PIECE - 1 < end))
+    tl.store(out, _convolved(e1, e2, e3, g0, w3, w2, w1, w0, 0.0), mask=valid & (end > PIECE - 3))
+    tl.store(out + channels, _convolved(e2, e3, g0, g1, w3, w2, w1, w0, 0.0), mask=valid & (end > PIECE - 2))
+    tl.store(out + 2 * channels, _convolved(e3, g0, g1, g2, w3, w2, w1, w0, 0.0), mask=valid & (end > PIECE - 1))
     pieces = tl.num_programs(1)
     sums = sums_ptr + (batch * pieces + piece) * 5 * channels + channel
     tl.store(sums, dw0, mask=valid)

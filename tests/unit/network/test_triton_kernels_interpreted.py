@@ -43,7 +43,8 @@ from allfocus.network import triton_convolution
 from allfocus.network.blocks import CausalConvolution
 
 triton_convolution.PIECE = 16  # so that a short sequence is cut into pieces, the last one shorter
-for length, channels, width, kind in ((1, 3, 4, torch.float32), (37, 5, 3, torch.float32), (32, 128, 4, torch.bfloat16)):
+shapes = (1, 3, 4, torch.float32), (37, 5, 3, torch.float32), (32, 128, 4, torch.bfloat16)
+for length, channels, width, kind in shapes:
     tolerance = 1e-6 if kind == torch.float32 else 1e-2
     generator = torch.Generator().manual_seed(length)
     draw = lambda *shape: torch.randn(*shape, generator=generator)
