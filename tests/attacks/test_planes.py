@@ -20,9 +20,9 @@ import zarr
 from allfocus.batch.cluster import Lost
 from allfocus.batch.planes import fusion as plane_fusion
 from allfocus.batch.planes import work_folder as plane_work
+from allfocus.batch.planes.description import describe_planes
 from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.batch.planes.plain_files import pack, unpack
-from allfocus.batch.planes.reading import describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion.planning import Plan
 

@@ -13,8 +13,8 @@ pytest.importorskip("zarr", reason="needs the extra batch")
 import zarr
 
 from allfocus.batch.cluster import Lost
+from allfocus.batch.planes import description
 from allfocus.batch.planes import fusion as plane_fusion
-from allfocus.batch.planes import reading
 from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes.fusion import block_side
 from allfocus.batch.planes.reading import PlaneSource
@@ -32,7 +32,7 @@ SIZE, PLANES = (300, 420), 3
 AS_LARGE = DecisionSettings(plan_pixels=40_000, largest_full_scale=1000)
 """Planes of a hundred thousand pixels are decided at half scale, with context."""
 fuse_planes = functools.partial(plane_fusion.fuse_planes, settings=AS_LARGE)
-describe_planes = functools.partial(reading.describe_planes, settings=AS_LARGE)
+describe_planes = functools.partial(description.describe_planes, settings=AS_LARGE)
 
 
 class ThisProcess:

@@ -17,7 +17,8 @@ from allfocus.batch.cluster import Lost
 from allfocus.batch.planes import fusion as plane_fusion
 from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes import work_folder as plane_work
-from allfocus.batch.planes.reading import PlaneSource, describe_planes
+from allfocus.batch.planes.description import describe_planes
+from allfocus.batch.planes.reading import PlaneSource
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion.frame_source import MemorySource
 from allfocus.fusion.methods import METHODS
