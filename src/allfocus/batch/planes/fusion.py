@@ -32,7 +32,6 @@ from allfocus.batch.planes.tasks import (
     survey_block,
     survey_side,
 )
-from allfocus.batch.planes.tiled_tiff import ENDINGS as TIFF_ENDINGS
 from allfocus.batch.planes.tiled_tiff import TiffLabels, write_plane_tiff
 from allfocus.batch.planes.work_folder import (
     KEY,
@@ -49,6 +48,7 @@ from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import existing_file
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
+from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
 from allfocus.images.ome_zarr_results import CHUNK, ZarrResult, create_result, write_metadata
@@ -354,7 +354,7 @@ def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrRes
 
 
 def _check_place(target: Path) -> None:
-    if target.suffix not in (".zarr", *TIFF_ENDINGS):
+    if target.suffix not in (".zarr", *TIFF_SUFFIXES):
         raise OutputError(f"{target}: planes are written as OME-Zarr or TIFF; give a name that ends in .zarr or .tif")
     if not os.path.isdir(target.parent):
         raise OutputError(f"{target}: the folder {target.parent} does not exist; make it first")
