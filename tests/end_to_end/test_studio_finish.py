@@ -1,20 +1,14 @@
 """Finishing in a real Chromium: tones, crop, healing, grey, scale bar, and the file that comes out."""
 
-import importlib.util
 import io
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+import studio_window as window
 import tifffile
-
-pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
-pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
-
 from PIL import Image as PillowImage
 from playwright.sync_api import Page, expect
 
@@ -23,15 +17,7 @@ from allfocus.finishing.rendering import OutputSize, finish_image
 from allfocus.images.conversion import to_integers
 from allfocus.images.image import Image
 
-_spec = importlib.util.spec_from_file_location(
-    "studio_in_a_browser", Path(__file__).with_name("test_studio_browser.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = tools
-_spec.loader.exec_module(tools)
-studio, browser, watched = tools.studio, tools.browser, tools.watched  # its fixtures
+studio, browser, watched = window.studio, window.browser, window.watched  # its fixtures
 
 SIZE = (300, 420)
 DUST = (120, 90)
@@ -70,7 +56,7 @@ def fused(studio: Any, identity: str) -> np.ndarray:
 
 
 def open_finish(page: Page, studio: Any, identity: str) -> None:
-    tools.open_job(page, studio, identity)
+    window.open_job(page, studio, identity)
     page.locator("#tab-finish").click()
     expect(page.locator("#histogram")).to_have_attribute("aria-label", "Histogram: 0.0 % black, 0.0 % white")
 
@@ -90,21 +76,6 @@ def open_all(page: Page) -> None:
     page.evaluate("for (const part of document.querySelectorAll('.finish-part')) part.open = true")
 
 
-def place_on_screen(page: Page, x: float, y: float) -> tuple[float, float]:
-    """Where a place of the result is on the page."""
-    found = page.evaluate(
-        """async ([x, y]) => {
-          const { view, panes, canvas } = await import("/static/viewer.js");
-          const { toScreen } = await import("/static/camera.js");
-          const box = canvas.getBoundingClientRect();
-          const at = toScreen(view.camera, panes()[0], { x, y });
-          return [box.left + at.x * box.width / canvas.width, box.top + at.y * box.height / canvas.height];
-        }""",
-        [x, y],
-    )
-    return found[0], found[1]
-
-
 def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     watched, studio, plain, tmp_path
 ) -> None:
@@ -117,7 +88,7 @@ def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     page.keyboard.press("Shift+ArrowUp")
     page.locator("#heal").click()
     page.locator("#spot-size").fill("10")
-    page.mouse.click(*place_on_screen(page, *DUST))
+    page.mouse.click(*window.place_on_screen(page, *DUST))
     expect(page.locator("#spot-list li")).to_have_count(1)
     kept(page)
     page.locator("#crop").click()
@@ -161,7 +132,7 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     page = watched.page
     open_finish(page, studio, plain)
     page.keyboard.press("1")
-    tools.settle(page)
+    window.settle(page)
     before = shown(page)
     page.locator("#finish-exposure").fill("0.7")  # moved, and not let go
     page.locator("#finish-temperature").fill("40")
@@ -182,7 +153,7 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"], steps=3)
     page.mouse.up()
     kept(page)
-    tools.settle(page)
+    window.settle(page)
     curves = studio.job(plain)["result"]["finish"]["curves"]
     assert curves["green"] == [[0, 0], [0.51, 0.4], [1, 1]]
     assert np.array(curves["all"]) == pytest.approx(np.array([[0, 0], [0.25, 0.4], [1, 1]]), abs=0.01)
@@ -199,7 +170,7 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     assert np.abs(after - expected).max() <= 2
     assert np.abs(after - before).mean() > 20
     page.locator("#finish-shown").uncheck()
-    tools.settle(page)
+    window.settle(page)
     assert np.abs(shown(page) - before).max() <= 2
 
 
@@ -215,15 +186,15 @@ def test_the_finished_view_is_the_finished_picture_and_undo_goes_back(watched, s
     page.locator("body").press("w")
     expect(page.locator("#name-left")).to_have_text("Finished")
     page.keyboard.press("1")
-    tools.settle(page)
+    window.settle(page)
     finish = studio.job(plain)["result"]["finish"]
     assert finish["gamma"] == pytest.approx(10**0.2, abs=0.001)
     made = finish_image(Image(fused(studio, plain)), finish_from_json(finish)).pixels
     page.reload()
-    tools.settle(page)
-    tools.choose_view(page, "finished")
+    window.settle(page)
+    window.choose_view(page, "finished")
     page.keyboard.press("1")
-    tools.settle(page)
+    window.settle(page)
     height, width = made.shape[:2]
     middle = made[height // 2 - 40 : height // 2 + 40, width // 2 - 60 : width // 2 + 60] * 255
     assert np.abs(shown(page) - middle).mean() < 4
@@ -257,7 +228,7 @@ def test_the_crop_follows_the_pointer(watched, studio, plain) -> None:
     open_all(page)
     page.locator("#crop").click()
     expect(page.locator(".crop-handle").first).to_be_visible()
-    start, end = place_on_screen(page, 420, 300), place_on_screen(page, 320, 240)
+    start, end = window.place_on_screen(page, 420, 300), window.place_on_screen(page, 320, 240)
     page.mouse.move(*start)
     page.mouse.down()
     page.mouse.move(*end, steps=4)
@@ -279,7 +250,7 @@ def test_a_picked_grey_and_a_scale_bar(watched, studio, plain) -> None:
     page = watched.page
     open_finish(page, studio, plain)
     page.locator("#finish-grey").click()
-    page.mouse.click(*place_on_screen(page, 250, 150))
+    page.mouse.click(*window.place_on_screen(page, 250, 150))
     expect(page.locator("#finish-grey")).to_have_attribute("aria-pressed", "false")
     kept(page)
     held = studio.job(plain)["result"]["finish"]
@@ -313,14 +284,13 @@ def test_a_name_with_an_unknown_field_is_refused_in_the_dialog(watched, studio, 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "dark")])
 def test_no_view_of_finishing_breaks_a_rule_of_accessibility(studio, browser, plain, width, theme) -> None:
-    axe = pytest.importorskip("axe_playwright_python.base", reason="no axe-core: pip install axe-playwright-python")
-    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    script = window.axe_script()
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce")
     finish = {"exposure": 0.5, "angle": 4, "spots": [{"x": 50, "y": 50, "radius": 5}], "scale_bar": {"pixel_size": 1}}
     studio.send(f"/api/jobs/{plain}/finish", json.dumps(finish).encode(), method="PUT")
     try:
         page = context.new_page()
-        tools.open_job(page, studio, plain)
+        window.open_job(page, studio, plain)
         if width < 900:
             page.locator('[data-panel-button="tools"]').click()
         page.locator("#tab-finish").click()
@@ -330,13 +300,6 @@ def test_no_view_of_finishing_breaks_a_rule_of_accessibility(studio, browser, pl
             if step == "dialog":
                 page.locator("#finish-export").click()
                 expect(page.locator("#export")).to_be_visible()
-            page.evaluate(script)
-            found = page.evaluate("async () => JSON.stringify((await axe.run(document)).violations)")
-            told = [
-                (rule["id"], node["html"][:200], node["failureSummary"])
-                for rule in json.loads(found)
-                for node in rule["nodes"]
-            ]
-            assert told == []
+            assert window.violations(page, script) == []
     finally:
         context.close()

@@ -7,7 +7,8 @@ import click
 
 from allfocus.cli.printing import json_option, print_entries, print_json
 from allfocus.cli.serve_command import work_option
-from allfocus.stack.options import FuseOptions, option_words
+from allfocus.stack.command_words import option_words
+from allfocus.stack.options import FuseOptions
 
 
 @click.command(short_help="List the presets: options under a name.")

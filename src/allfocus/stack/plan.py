@@ -21,8 +21,9 @@ from allfocus.images.dng_encoder import require_known_colours
 from allfocus.images.stack_opening import open_stack
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, is_dng, require_name
+from allfocus.stack.command_words import command_line
 from allfocus.stack.corrections import check_dark
-from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
+from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
 

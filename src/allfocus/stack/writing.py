@@ -23,6 +23,7 @@ from allfocus.images.calibrated_files import (
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
+from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.ome_zarr_planes import ZarrStack
 from allfocus.images.spool import FrameSpool
@@ -123,7 +124,7 @@ class ResultWriter:
         if is_ome_tiff(path) or is_zarr_name(path):
             return True
         selection = self._plan.selection
-        if selection is None or path.suffix.lower() not in (".tif", ".tiff") or self._most_opaque is not None:
+        if selection is None or path.suffix.lower() not in TIFF_SUFFIXES or self._most_opaque is not None:
             return False
         return selection.first.is_calibrated and not imagej_cannot([self._described((1, 1))])
 
@@ -134,11 +135,11 @@ class ResultWriter:
         kind = {8: "uint8", 16: "uint16", 32: "float32"}[depth]
         if selection is not None and self._plan.options.bit_depth is None and selection.first.dtype in OWN_UNITS:
             kind = selection.first.dtype
-        own = {"size": size, "dtype": kind, "times": 1}
         if selection is None:
             samples = 3 if reader.channels == 3 else 1
-            return Dimensions(self._plan.picture.name.split(".")[0], planes=reader.count, samples=samples, **own)  # type: ignore[arg-type]  # each fits its field
-        return replace(selection.first, **own)  # type: ignore[arg-type]  # each fits its field
+            name = self._plan.picture.name.split(".")[0]
+            return Dimensions(name, size, kind, planes=reader.count, samples=samples, times=1)
+        return replace(selection.first, size=size, dtype=kind, times=1)
 
     def _write_calibrated(self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None) -> None:
         if covered is not None or self._most_opaque is not None:
