@@ -121,7 +121,8 @@ def _mean_around(values: NDArray[Any], width: float) -> Map:
 
 
 def _weighted_mean(values: NDArray[Any], weight: Map, width: float) -> Map:
-    return _mean_around(weight * values, width) / np.maximum(_mean_around(weight, width), np.float32(1e-6))
+    mean = _mean_around(weight * values, width) / np.maximum(_mean_around(weight, width), np.float32(1e-6))
+    return np.asarray(mean, np.float32)
 
 
 def _offsets() -> list[tuple[int, int, float]]:

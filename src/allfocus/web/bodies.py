@@ -78,6 +78,21 @@ class LocalFiles(_Body):
     """Where the frames of projects may be."""
 
 
+class ChannelWish(_Body):
+    """How a channel is looked at."""
+
+    shown: bool
+    colour: Annotated[str, Field(pattern="^#[0-9a-f]{6}$")]
+    low: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    high: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ChannelWishes(_Body):
+    """How all channels of a result are looked at, in their order."""
+
+    channels: Annotated[list[ChannelWish], Field(max_length=1000)]
+
+
 class SampleName(_Body):
     """A scene to render."""
 

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from allfocus.finishing.finish import Finish
 from allfocus.finishing.rendering import finished_size
 from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, command_line, offered
+from allfocus.web.channels import ShownChannel
 from allfocus.web.legends import describe_colours
 from allfocus.web.stroke import Stroke
 from allfocus.web.work_folder import RUN_NAME
@@ -51,6 +52,11 @@ class Frame:
     """SHA-256 of its file; known once it was part of a project file."""
     pixel_size: float | None = None
     """Micrometres from one pixel to the next, where its file says so."""
+    channel_names: list[str] = field(default_factory=list)
+    """Of a plane with several channels; none for a picture, grey or in colours."""
+    position: str | None = None
+    time: str | None = None
+    """Which of several positions and times of its file it was taken from."""
     absent: bool = False
     """True while nobody has said where the file of a project's frame lies on this machine."""
 
@@ -116,6 +122,15 @@ class Run:
     """What is done to it before it leaves."""
     slab: list[int] | None = None
     """The first and the last of its frames that were fused, from 1, if it is a slab; ``frames`` are all of them."""
+    shown: list[ShownChannel] = field(default_factory=list)
+    """How each channel is looked at; none for a picture, grey or in colours."""
+    shown_since: int = 0
+    """The revision of the job since which they are looked at so."""
+
+    @property
+    def layer_white(self) -> float | list[float]:
+        """What the reduced levels of its layers hold as the brightest."""
+        return [channel.white for channel in self.shown] if self.shown else self.white
 
     @property
     def shown_name(self) -> str:
@@ -297,7 +312,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
 
 def show_frames(job: Job) -> list[dict[str, Any]]:
     """The frames as clients see them, each with what is wrong about it."""
-    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included", "absent")
+    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included", "absent", "channel_names")
     problems = find_problems(job.frames)
     return [{**{key: getattr(f, key) for key in shown}, "problem": problems.get(f.id)} for f in job.frames]
 
@@ -327,6 +342,8 @@ def _difference(frame: Frame, model: Frame) -> str:
             f"is {frame.width}x{frame.height}, but {model.name} is {model.width}x{model.height}; "
             "all frames of a stack need the same size"
         )
+    if frame.channel_names or model.channel_names:
+        return f"has other channels than {model.name}; all planes of a stack need the same channels"
     kinds = {1: "grey", 3: "colour"}
     return (
         f"is {kinds.get(frame.channels)}, but {model.name} is {kinds.get(model.channels)}; leave it out or "
@@ -372,6 +389,8 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "finish": run.finish.to_json(),
         "finished_size": list(finished_size(run.finish, run.width, run.height)),
         "pixel_size": _pixel_size(job, run),
+        "channels": [asdict(channel) for channel in run.shown],
+        "shown_since": run.shown_since,
     }
 
 
@@ -423,7 +442,10 @@ def command_to_copy(frames: list[Frame], options: FuseOptions | None) -> str:
         return ""
     shallow = bool(included) and max(frame.bit_depth for frame in included) == 8
     chosen = replace(options or FuseOptions(), bit_depth=16 if shallow else None)  # as the studio's TIFF
-    return command_line(names, FuseOutputs("fused.tif"), chosen)
+    if not included or not included[0].channel_names:
+        return command_line(names, FuseOutputs("fused.tif"), chosen)
+    first = included[0]
+    return command_line(names, FuseOutputs("fused.ome.tif"), replace(chosen, position=first.position, time=first.time))
 
 
 def _file_names(frames: list[Frame]) -> list[str] | None:

@@ -48,6 +48,7 @@ from allfocus.stack.pipeline import fuse_files, slab_alone
 from allfocus.stack.plan import Slab
 from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
+from allfocus.web.channel_planes import describe_choice, find_stacks_in, split_planes
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes, write_layer
 from allfocus.web.project_checks import open_project_file
@@ -74,9 +75,19 @@ SECONDS_BETWEEN_MESSAGES = 0.05
 
 
 def inspect_file(
-    path: str, *, max_pixels: int, max_pictures: int, max_bytes: int, split_into: str, tell: Tell
-) -> list[dict[str, Any]]:
+    path: str,
+    *,
+    max_pixels: int,
+    max_pictures: int,
+    max_bytes: int,
+    split_into: str,
+    position: str | None = None,
+    time: str | None = None,
+    tell: Tell,
+) -> list[dict[str, Any]] | dict[str, Any]:
     """What the frames in a file are, by its headers; a file with several pictures is split into one file for each.
+
+    Of a file with several positions or times of which none is named, what there is to choose.
 
     Args:
         path: The file.
@@ -84,9 +95,15 @@ def inspect_file(
         max_pictures: Refuse a file with more of them.
         max_bytes: Refuse a file whose pictures would need more when it is split.
         split_into: Folder for the single pictures of a file with several.
+        position: Which to take of a file of a microscope.
+        time: The same.
         tell: Not used.
     """
     file = Path(path)
+    if (stacks := find_stacks_in(file)) is not None:
+        limits = {"max_pixels": max_pixels, "max_pictures": max_pictures, "max_bytes": max_bytes}
+        choice = describe_choice(stacks, position, time)
+        return choice or split_planes(stacks, Path(split_into), position, time, limits=limits)
     found = list_frames([file])
     if not found:
         raise InputError("holds no picture", where=file, code="not-a-picture")
