@@ -6,6 +6,7 @@ A plane is an OME-TIFF with its channels and what is known about them, so that n
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.images.calibrated_files import FusedPlanes, encode_ome_tiff
-from allfocus.images.conversion import to_integers
+from allfocus.images.conversion import from_integers, to_integers
 from allfocus.images.decoded import require_pixels
 from allfocus.images.dimensions import Dimensions
+from allfocus.images.frame_file import FrameFile
 from allfocus.images.image import Image
 from allfocus.images.ome_xml import FusedFrom
-from allfocus.images.reading import read_image
+from allfocus.images.reading import guarded, read_image
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
-from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import replace_file, write_image
 from allfocus.version import __version__
 
@@ -86,15 +87,15 @@ def split_planes(
             code="too-many-bytes",
         )
     channels: list[int | None] = [None] if held.samples == 3 else list(range(count))
-    readers = [StackReader(found.frames(place, point, own), max_pixels=limits["max_pixels"]) for own in channels]
+    layers = [found.frames(place, point, channel) for channel in channels]
     described = []
     for number in range(held.planes):
         target = folder / f"{secrets.token_hex(8)}.tif"
-        images = [reader.read(number) for reader in readers]
+        planes = [_read_samples(frames[number], limits["max_pixels"]) for frames in layers]
         if count == 1:
-            write_image(images[0], target, bit_depth=DEPTHS[held.dtype], compression="none")
+            picture = Image(from_integers(planes[0]), bit_depth=DEPTHS[held.dtype])
+            write_image(picture, target, bit_depth=DEPTHS[held.dtype], compression="none")
         else:
-            planes = [to_integers(image.pixels, DEPTHS[held.dtype]) for image in images]
             replace_file(target, encode_planes(planes, replace(held, planes=1, times=1), FusedFrom("", 1)))
         described.append(
             {
@@ -110,6 +111,14 @@ def split_planes(
             }
         )
     return described
+
+
+def _read_samples(frame: FrameFile, max_pixels: int) -> NDArray[Any]:
+    """The integers of a plane, (H, W) or (H, W, 3)."""
+    if frame.zarr is not None:
+        return guarded(frame.path, partial(frame.zarr.read, slice(0, frame.height), slice(0, frame.width)))
+    pixels = read_image(frame.path, page=frame.page, max_pixels=max_pixels).pixels
+    return to_integers(pixels, frame.header.bit_depth)
 
 
 def _require_kind(path: Path, held: Dimensions) -> None:

@@ -4,6 +4,7 @@ What is kept on disk and painted is always the channels themselves; only tiles, 
 studio are composed.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,11 @@ class ShownChannel:
     high: float
     """Shown in the full colour."""
     shown: bool = True
+
+    def is_sound(self) -> bool:
+        """Whether it can be shown so."""
+        known = re.fullmatch("#[0-9a-f]{6}", self.colour) is not None
+        return known and 0 < self.white <= 1 and 0 <= self.low < self.high <= 1
 
 
 def choose_display(pixels: NDArray[np.float32], held: Dimensions) -> list[ShownChannel]:

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 import tifffile
 
+from allfocus.images.calibrated_files import FusedPlanes, write_ome_zarr
+from allfocus.images.dimensions import Channel, Dimensions
+from allfocus.images.ome_xml import FusedFrom
 from allfocus.images.stack_file import open_stack_file
+from allfocus.web.settings import ServerSettings
 
 NAMES = ["DAPI", "GFP"]
 SIZE = (72, 96)
@@ -135,3 +139,14 @@ def test_what_is_for_pictures_is_refused_with_a_word(client, job):
     assert [channel["name"] for channel in again["result"]["channels"]] == NAMES
     thumbnail = client.get(f"/api/jobs/{job['id']}/frames/{job['frames'][0]['id']}/thumbnail")
     assert thumbnail.status_code == 200
+
+
+def test_an_ome_zarr_is_opened_where_it_lies(run_server, tmp_path):
+    held = Dimensions("1", SIZE, "uint16", channels=tuple(Channel(name) for name in NAMES))
+    content = FusedPlanes((held,), lambda position, time, channel: planes()[0, channel], FusedFrom("", 1), "test")
+    write_ome_zarr(content, tmp_path / "cells.ome.zarr", name="cells")
+    with run_server(ServerSettings(work=tmp_path / "work", allow_folders=(tmp_path,))) as client:
+        job_id = client.post("/api/jobs", json={"name": "cells"}).json()["id"]
+        answer = client.post(f"/api/jobs/{job_id}/folder", json={"path": str(tmp_path / "cells.ome.zarr")})
+    assert answer.status_code == 200, answer.text
+    assert [frame["channel_names"] for frame in answer.json()["frames"]] == [NAMES]
