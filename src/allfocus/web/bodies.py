@@ -127,6 +127,7 @@ def _start_options() -> type[_Body]:
         if about.choices:
             kind = Literal[*about.choices] | None
         extra: dict[str, Any] = {"x-ability": about.ability, "x-choices": dict(about.choices), "x-rare": about.rare}
+        extra["x-channels"] = name == "decide_by"  # only for stacks of several channels, whose names it takes
         values[name] = (
             kind,
             Field(default=defaults[name], title=about.title, description=f"{about.help}.", json_schema_extra=extra),

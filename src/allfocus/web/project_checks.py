@@ -152,6 +152,12 @@ def _check_run(root: Path, job: Job, result: KeptResult, max_pixels: int) -> Non
 
 
 def _check_picture(path: Path, run: Run, max_pixels: int) -> None:
+    if run.shown and path.name == "result.tif":
+        held = open_stack_file(path).positions[0]
+        if (held.size, len(held.channels), held.planes) != ((run.height, run.width), run.channels, 1):
+            raise bad_project(f"{path.name} has another size than the result")
+        require_pixels(run.width, run.height, max_pixels)
+        return
     found = list_frames([path])
     sizes = {(frame.width, frame.height) for frame in found}
     if len(found) != 1 or sizes != {(run.width, run.height)}:

@@ -36,7 +36,8 @@ export const chosenOptions = () =>
 
 /** The channels of the stack at hand; none for pictures. */
 const channelNames = () => state.job?.frames[0]?.channel_names ?? [];
-const fitsChannels = (name) => name !== "decide_by" || (channelNames().length > 0 && ["all", "each", ...channelNames()].includes(chosen.decide_by));
+const isOfChannels = (name) => described[name]["x-channels"];
+const fitsChannels = (name) => !isOfChannels(name) || (channelNames().length > 0 && ["all", "each", ...channelNames()].includes(chosen[name]));
 
 /** Asks the server what there is to choose. */
 export async function loadOptions() {
@@ -67,7 +68,7 @@ function methodField() {
       onchange: (event) => {
         chosen.method = event.target.value;
         describe();
-        for (const field of document.querySelectorAll("#options [data-option]")) field.hidden = !methodTakes(field.dataset.option) || (field.dataset.option === "decide_by" && !channelNames().length);
+        for (const field of document.querySelectorAll("#options [data-option]")) field.hidden = !methodTakes(field.dataset.option) || (isOfChannels(field.dataset.option) && !channelNames().length);
       },
     },
     methods.map(({ name, available, missing }) =>
@@ -177,7 +178,7 @@ function decideField(name) {
 }
 
 function optionField([name, schema]) {
-  if (name === "decide_by") return decideField(name);
+  if (isOfChannels(name)) return decideField(name);
   const kinds = kindsOf(schema);
   if (kinds.length === 1 && kinds[0] === "integer") return numberField(name, schema);
   return kinds.length === 1 && kinds[0] === "boolean" ? switchField(name) : choiceField(name, schema);
