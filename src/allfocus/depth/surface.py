@@ -48,8 +48,7 @@ FEWEST_OWN, OWN_WIDTH = 0.2, 3.0
 themselves."""
 SCATTER = 0.06
 """Steps by which measurements may scatter about the surface through them (standard deviation around a pixel), beyond
-what their own errors explain; with more it is none: hairs before something, or what lies behind them. (Of 0.06, 0.08,
-0.1 and 0.15 on rendered scenes: a tenth less of the insect is measured, and what is left has far fewer outliers.)"""
+what their own errors explain; with more it is none: hairs before something, or what lies behind them."""
 FROM_DECISION = 0.75
 """Frames by which the surface may lie off what was decided for a pixel."""
 MARGIN = round(4 * MEETING_WIDTH) + 2 * RADIUS
