@@ -106,8 +106,9 @@ def find_stacks(
             pictures = [pictures[index] for index in split_pairs(pictures, pairs)[0]]
         results = _results_among(pictures)
         pictures = [picture for picture in pictures if picture not in results]
-        for picture, name in results.items() if on_left_out is not None else ():
-            on_left_out(picture, f"is the fused picture of {name}")
+        if on_left_out is not None:
+            for picture, name in results.items():
+                on_left_out(picture, f"is the fused picture of {name}")
         if not pictures:
             continue
         for alike in _by_ending(pictures) if by in ("time", "number", "auto") else [pictures]:
