@@ -113,6 +113,8 @@ def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     slide(page, "exposure", 0.5)
     slide(page, "contrast", 20)
     open_all(page)
+    page.locator("#curve-add").click()
+    page.keyboard.press("Shift+ArrowUp")
     page.locator("#heal").click()
     page.locator("#spot-size").fill("10")
     page.mouse.click(*place_on_screen(page, *DUST))
@@ -138,6 +140,7 @@ def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     expect(page.locator("#export")).to_be_hidden()
     held = studio.job(plain)["result"]["finish"]
     assert (held["exposure"], held["contrast"], held["turns"]) == (0.5, 20, 1)
+    assert held["curves"]["all"] == [[0, 0], [0.5, 0.6], [1, 1]]
     assert held["crop"] == {"left": 40, "top": 30, "width": 300, "height": 200}
     assert abs(held["spots"][0]["x"] - DUST[0]) < 1.5
     expected = finish_image(Image(fused(studio, plain)), finish_from_json(held), size=OutputSize(percent=50)).pixels
@@ -163,9 +166,32 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     page.locator("#finish-exposure").fill("0.7")  # moved, and not let go
     page.locator("#finish-temperature").fill("40")
     expect(page.locator("#canvas")).to_have_attribute("style", 'filter: url("#finish-tones");')
+    page.locator("#finish-curves summary").click()
+    page.locator("#curve-colour").select_option("green")
+    page.locator("#curve-add").click()
+    expect(page.locator(".curve-point")).to_have_count(3)
+    expect(page.locator(".curve-point").nth(1)).to_be_focused()
+    for key in ("Shift+ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator(".curve-point").nth(1)).to_have_attribute("aria-label", "Point 2: 0.51 becomes 0.40")
+    page.locator("#curve-colour").select_option("all")
+    box = page.locator("#curve-board").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.75 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"], steps=3)
+    page.mouse.up()
     kept(page)
     tools.settle(page)
-    body = {"exposure": 0.7, "temperature": 40}
+    curves = studio.job(plain)["result"]["finish"]["curves"]
+    assert curves["green"] == [[0, 0], [0.51, 0.4], [1, 1]]
+    assert np.array(curves["all"]) == pytest.approx(np.array([[0, 0], [0.25, 0.4], [1, 1]]), abs=0.01)
+    page.mouse.dblclick(box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"])
+    expect(page.locator(".curve-point")).to_have_count(2)
+    page.locator("body").press("Control+z")
+    expect(page.locator(".curve-point")).to_have_count(3)
+    kept(page)
+    body = {"exposure": 0.7, "temperature": 40, "curves": curves}
     tables = studio.send(f"/api/jobs/{plain}/finish/preview", json.dumps(body).encode())["tables"]
     expected = np.stack([np.array(tables[k])[before[..., k].astype(int)] * 255 for k in range(3)], axis=-1)
     page.wait_for_function("document.querySelector('#finish-tones feFuncB').getAttribute('tableValues').length > 100")
@@ -207,6 +233,19 @@ def test_the_finished_view_is_the_finished_picture_and_undo_goes_back(watched, s
     expect(page.locator("#finish-exposure-value")).to_have_text("0.00 EV")
     kept(page)
     assert studio.job(plain)["result"]["finish"] == finish
+    page.locator("#finish-redo").click()
+    expect(page.locator("#finish-exposure-value")).to_have_text("+1.00 EV")
+    expect(page.locator("#finish-redo")).to_be_disabled()
+    kept(page)
+    assert studio.job(plain)["result"]["finish"] == {**finish, "exposure": 1}
+    page.locator("body").press("Control+z")
+    kept(page)
+    page.locator("body").press("Control+Shift+z")
+    expect(page.locator("#finish-exposure-value")).to_have_text("+1.00 EV")
+    page.locator("body").press("Control+z")
+    expect(page.locator("#finish-redo")).to_be_enabled()
+    slide(page, "contrast", 10)
+    expect(page.locator("#finish-redo")).to_be_disabled()
     page.locator("#finish-reset").click()
     kept(page)
     assert studio.job(plain)["result"]["finish"]["angle"] == 0

@@ -154,12 +154,18 @@ def test_errors_come_in_the_language_of_the_page_or_else_in_english(visit, studi
         ["a.tif: is odd", {"code": "damaged-picture", "status": 415}],
         ["this is new", {"status": 409}],
         ["nobody knows this"],
+        ["b: 2.tif: palette expanded to RGB"],
+        ["left out c.tif: is blank: there is nothing in it to align"],
+        ["detail lost in 0.5 % of the picture, most at 12, 30: frame 4 shows more there"],
     ]
     assert page.evaluate(told, calls) == [
         "Es warten schon 3 Stapel; versuchen Sie es später.",
         "Eine Datei ist abgeschnitten oder beschädigt (a.tif: is odd)",
         "Das geht gerade nicht (this is new)",
         "nobody knows this",
+        "b: 2.tif: Farbpalette in RGB umgerechnet",
+        "c.tif ausgelassen: ist leer: Es gibt nichts, woran man ausrichten könnte",
+        "In 0.5 % des Bildes ging Detail verloren, am meisten bei 12, 30: Aufnahme 4 zeigt dort mehr.",
     ]
 
 

@@ -30,12 +30,13 @@ sys.modules[_spec.name] = tools
 _spec.loader.exec_module(tools)
 studio, browser, watched = tools.studio, tools.browser, tools.watched  # its fixtures
 
+BRIGHTER = 1.12
 LEGS = (((60, 60), (170, 120)), ((220, 250), (330, 190)), ((380, 50), (430, 170)))
 
 
 @pytest.fixture(scope="module")
 def leg_frames() -> list[np.ndarray]:
-    """Even ground, and three legs that one frame each shows; the average of all loses them."""
+    """Even ground, and three legs that one frame each shows; the average of all loses them. One frame is brighter."""
     random = np.random.default_rng(3)
     ground = 0.6 + 0.04 * cv2.GaussianBlur(random.standard_normal((320, 480)).astype(np.float32), (0, 0), 1.2)
     frames = []
@@ -45,6 +46,7 @@ def leg_frames() -> list[np.ndarray]:
             leg = np.zeros_like(ground)
             cv2.line(leg, start, end, 1.0, 4, cv2.LINE_AA)
             frame *= 1 - 0.9 * (leg if number == 2 * place else cv2.GaussianBlur(leg, (0, 0), 25))
+        frame *= BRIGHTER if number == 4 else 1
         frames.append(np.rint(np.repeat(frame[..., None], 3, axis=2) * 65535).astype(np.uint16))
     return frames
 
@@ -122,6 +124,9 @@ def test_three_keys_repair_the_three_lost_legs(studio, watched, legs, leg_frames
             expect(page.locator(".fault-place")).to_have_text(f"{number + 1} / 3")
     expect(page.locator("#fault-summary")).to_have_text("0 of 3 places to look at, 3 painted.")
     expect(page.locator(".fault-about")).to_contain_text("All places are looked at.")
+    gains = [stroke["gain"] for stroke in studio.job(legs)["strokes"]]
+    expected = np.array([(1 + (BRIGHTER - 1) / 6) / BRIGHTER, *[1 + (BRIGHTER - 1) / 6] * 2])
+    assert gains == pytest.approx(expected, abs=0.03), "each as bright as its surroundings"
     after = lost_share(studio, legs, leg_frames)
     assert before > 2
     assert after < 0.02 * before, (before, after)

@@ -16,7 +16,7 @@ from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.writing import encode_image
-from allfocus.progress import CountProgress
+from allfocus.progress import CountProgress, Notice
 
 Map = NDArray[np.float32]
 
@@ -86,8 +86,10 @@ def measure_stack(
 def tell_depth(depth: StackDepth | None) -> str:
     """What there is to say about a depth, as a sentence; empty where it is measured in steps."""
     if depth is not None and depth.measured.frames < 3:
-        return "two frames do not tell a depth between them; nothing is measured"
-    return "" if depth is None or not depth.scale.source else f"depth is in {depth.scale.unit}, by {depth.scale.source}"
+        return Notice("two frames do not tell a depth between them; nothing is measured")
+    if depth is None or not depth.scale.source:
+        return ""
+    return Notice(f"depth is in {depth.scale.unit}, by {depth.scale.source}")
 
 
 def encode_depth_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | memoryview:

@@ -24,6 +24,7 @@ from allfocus.images.exif import block_of_tiff
 from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 from allfocus.images.memory import require_room
 from allfocus.images.tiff_layout import FileSlices
+from allfocus.progress import Notice
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
@@ -389,10 +390,10 @@ def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
         samples[..., :1] = _largest(page, samples) - samples[..., :1]
     elif photometric == "PALETTE":
         samples = _expand_palette(samples[..., 0], page)
-        notices = (*notices, "palette expanded to RGB")
+        notices = (*notices, Notice("palette expanded to RGB"))
     elif photometric == "SEPARATED":
         samples = _convert_cmyk(samples, page)
-        notices = (*notices, "CMYK converted to RGB without a profile: colours are approximate")
+        notices = (*notices, Notice("CMYK converted to RGB without a profile: colours are approximate"))
     return (samples[..., 0] if samples.shape[2] == 1 else samples), kind == 1, notices
 
 
@@ -416,8 +417,11 @@ def _without_extra_samples(samples: NDArray[Any], page: Any, colours: int) -> tu
     kind = meanings[0] if meanings[0] in ALPHA else 0
     kept = colours + (1 if kind else 0)
     unused = samples.shape[2] - kept
-    notices = (f"{unused} extra channel{'s' if unused > 1 else ''} left out",) if unused else ()
-    return samples[:, :, :kept], kind, notices
+    return samples[:, :, :kept], kind, (_tell_unused(unused),) if unused else ()
+
+
+def _tell_unused(count: int) -> Notice:
+    return Notice("1 extra channel left out") if count == 1 else Notice(f"{count} extra channels left out")
 
 
 def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
+from allfocus.fusion.frames_on_disk import require_memory
 from allfocus.fusion.method import Method
 from allfocus.fusion.method_choice import require_method
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
@@ -229,6 +230,7 @@ def plan_stack(
             raise cannot_share(method)
     check_dark(options.dark, reader)
     plan.check(reader.count)
+    require_memory(method, reader.count, (reader.frames[0].height, reader.frames[0].width, reader.channels))
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan

@@ -29,6 +29,7 @@ from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.tiff_decoder import OWN_UNITS
 from allfocus.images.writing import ENCODERS, encode_image
+from allfocus.progress import Notice
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import MAP_PICTURES, StackFusion
@@ -78,19 +79,25 @@ class ResultWriter:
         kind = ENCODERS[".tif" if is_zarr_name(path) else path.suffix.lower()]
         if covered is not None and not kind.has_alpha:
             self._notes.say(
-                f"parts of the picture that no frame shows are filled in, because {kind.name} has no transparency"
+                Notice(
+                    f"parts of the picture that no frame shows are filled in, because {kind.name} has no transparency"
+                )
             )
         if options.bit_depth is None and self._plan.reader.bit_depth > max(kind.bit_depths):
             self._notes.say(
-                f"the frames have {self._plan.reader.bit_depth} bits per channel, {kind.name} has "
-                f"{max(kind.bit_depths)}; .tif keeps them all"
+                Notice(
+                    f"the frames have {self._plan.reader.bit_depth} bits per channel, {kind.name} has "
+                    f"{max(kind.bit_depths)}; .tif keeps them all"
+                )
             )
         alpha = self._opacity(covered)
         values, own_units = self._plan.reader.value_range, (options.bit_depth or max(kind.bit_depths)) == 32
         if not (own_units or values.is_unit):
             self._notes.say(
-                f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them scaled: "
-                "the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
+                Notice(
+                    f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them "
+                    "scaled: the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
+                )
             )
         if self._is_calibrated(path):
             self._write_calibrated(path, pixels, covered)
@@ -135,7 +142,7 @@ class ResultWriter:
 
     def _write_calibrated(self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None) -> None:
         if covered is not None or self._most_opaque is not None:
-            self._notes.say(f"{path.name} has no transparency: what no frame shows is filled in")
+            self._notes.say(Notice(f"{path.name} has no transparency: what no frame shows is filled in"))
         held = self._described((1, 1))
         unit = np.asarray(pixels, np.float32)
         samples = stored_samples(unit, self._plan.reader, self._plan.options.bit_depth, held.dtype)
