@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from allfocus.errors import InputError, MissingDependencyError
 
 METHODS_GROUP, METRICS_GROUP, DATASETS_GROUP = "allfocus.methods", "allfocus.metrics", "allfocus.datasets"
+LONGEST_NAME = 100
 
 
 class Named(Protocol):
@@ -82,18 +83,24 @@ def add_plugins(
 def _load(entry: EntryPoint, group: str, package: str, accept: Callable[[str, object], Thing | None]) -> Thing:
     try:
         value = entry.load()
-    except Exception as error:  # somebody else's code may raise anything at all
+        thing = accept(entry.name, value)
+        name = None if thing is None else thing.name
+    except (Exception, SystemExit) as error:  # somebody else's code may raise anything at all, or end the program
         raise MissingDependencyError(
             f"{entry.name} of the package {package} cannot be loaded ({type(error).__name__}: {error})",
             hint="repair or uninstall that package",
         ) from error
-    thing = accept(entry.name, value)
-    if thing is None:
+    if thing is None or not _is_word(name):
         raise MissingDependencyError(
             f"{entry.name} of the package {package} is a {type(value).__name__}, which {group} does not take",
             hint="repair or uninstall that package",
         )
     return thing
+
+
+def _is_word(name: object) -> bool:
+    """Whether something can be asked for by a name: one short line that a terminal shows as it is."""
+    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()
 
 
 def _name_taken(name: str, group: str, package: str, owner: str) -> InputError:

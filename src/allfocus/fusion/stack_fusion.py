@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import AllfocusError, InputError
-from allfocus.fusion.maps import FusedMaps, as_maps
+from allfocus.fusion.maps import FusedMaps, as_maps, require_sound_maps
 from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.spool import FrameSpool, Mask
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
 from allfocus.fusion.method import NETWORK_ENDING, Method, method_of
 from allfocus.fusion.method_choice import require_method
+from allfocus.fusion.methods import METHODS, method_catalogue
 
 Frames = Sequence[NDArray[Any]] | ImageStack | FrameSpool
 
@@ -93,7 +94,9 @@ def fuse(
     """
     given = method_of(method) if callable(method) and not isinstance(method, Method) else method
     chosen = require_method(given, device=device, prefer=prefer, linear_light=curve is not None)
-    function, abilities = chosen.load(), chosen.abilities
+    with _telling_of_others(chosen):
+        function = chosen.load()
+    abilities = chosen.abilities
     if progress is not None:
         progress(0, 1)
     pictures, values, dtype = _prepare(frames, valid, whole=not abilities.streams)
@@ -111,9 +114,10 @@ def fuse(
         "weights": (abilities.weights, None if chosen.weights is None else str(chosen.weights)),
     }
     options = {name: value for name, (taken, value) in offered.items() if taken}
-    with _telling_of_network(chosen):
-        made = function(pictures, **chosen.options, **options)
-    maps = _complete(as_maps(made), pictures, masks)
+    with _telling_of_others(chosen):
+        made = function(_untouchable(pictures, chosen), **chosen.options, **options)
+    sound = require_sound_maps(as_maps(made), pictures[0].shape, len(pictures), name=chosen.name)
+    maps = _complete(sound, pictures, masks)
     if progress is not None and not abilities.streams:
         progress(1, 1)
     lost = None
@@ -126,20 +130,39 @@ def fuse(
 
 
 @contextlib.contextmanager
-def _telling_of_network(method: Method) -> Iterator[None]:
-    """Make an InputError of whatever the runtime of networks says about somebody's file."""
+def _telling_of_others(method: Method) -> Iterator[None]:
+    """Make an error of ours of whatever somebody's network, or the method of an installed package, ends with."""
+    package = method_catalogue().packages.get(method.name)
     try:
         yield
     except (AllfocusError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        why = f"{(str(error) or type(error).__name__).splitlines()[0][:200]}"
+        if package is not None:
+            raise InputError(
+                f"the method {method.name} of the package {package} failed ({type(error).__name__}: {why})",
+                hint=["repair that package", "take another method"],
+                code="method-cannot",
+            ) from error
         if not method.name.endswith(NETWORK_ENDING):
             raise
         # onnxruntime has errors of its own for each thing that a file may ask for.
-        why = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise InputError(
             f"cannot be run as a network ({why}); allfocus export writes one", where=method.name
         ) from error
+
+
+def _untouchable(
+    pictures: list[NDArray[np.float32]] | FrameSpool, method: Method
+) -> list[NDArray[np.float32]] | FrameSpool:
+    """The frames as a method of others gets them: what it wrote into them would be the caller's, and measured later."""
+    if isinstance(pictures, FrameSpool) or METHODS.get(method.name) is method:
+        return pictures
+    views = [frame.view() for frame in pictures]
+    for view in views:
+        view.flags.writeable = False
+    return views
 
 
 def _require_count(method: Method, count: int) -> None:

@@ -101,6 +101,22 @@ def test_a_video_that_is_cut_off_is_damaged(scene, tmp_path, code, ending):
         open_stack(cut)
 
 
+@pytest.mark.parametrize(("code", "ending"), [LOSSLESS, LOSSY, ("MJPG", "avi")])
+def test_damage_inside_a_frame_is_told_although_the_decoder_hides_it(scene, tmp_path, code, ending):
+    whole = film(tmp_path / f"whole.{ending}", scene.frames[:6], code)
+    assert choose_frames(whole)
+    data = bytearray(whole.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 256] = bytes(256)
+    damaged = tmp_path / f"damaged.{ending}"
+    damaged.write_bytes(data)
+    capture = cv2.VideoCapture(str(damaged))
+    assert sum(1 for _ in iter(capture.grab, False)) >= 5  # nothing else would show it
+    with pytest.raises(InputError, match=r"a part of it cannot be decoded") as caught:
+        open_stack(damaged)
+    assert caught.value.code == "damaged-picture"
+
+
 def test_frames_of_a_video_know_their_numbers(sweep):
     reader = open_stack(sweep)
     assert reader.numbers == tuple(frame.page for frame in reader.frames)
