@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 
-
 LOWEST, HIGHEST = -1.0, 2.0
 """What an image may hold: methods swing beyond 0 and 1 at sharp edges, which is clipped, but not so far."""
 
@@ -66,16 +65,18 @@ def require_sound_maps(maps: FusedMaps, shape: tuple[int, ...], frames: int, *, 
         wanted = shape if part == "image" else shape[:2]
         if values.shape != wanted:
             raise _unsound(name, part, f"has the shape {values.shape}, not {wanted}")
-        if part == "decision" and not (-1 <= int(values.min()) and int(values.max()) < frames):
+        if part == "decision" and not (int(values.min()) >= -1 and int(values.max()) < frames):
             raise _unsound(name, part, f"names frames that there are not, of {frames}")
         if part != "decision" and not np.isfinite(values).all():
             raise _unsound(name, part, "holds values that are not numbers (NaN or infinite)")
-        if part == "image" and not (LOWEST <= float(values.min()) and float(values.max()) <= HIGHEST):
+        if part == "image" and not (float(values.min()) >= LOWEST and float(values.max()) <= HIGHEST):
             raise _unsound(name, part, f"goes from {values.min():g} to {values.max():g}, not from 0 to 1")
     return maps
 
 
 def _unsound(name: str, part: str, what: str) -> InputError:
     return InputError(
-        f"the {part} that the method {name} gave {what}", hint="take another method or other weights", code="method-cannot"
+        f"the {part} that the method {name} gave {what}",
+        hint="take another method or other weights",
+        code="method-cannot",
     )

@@ -15,6 +15,7 @@ from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, plain_arrays, range_of_arrays
+from allfocus.plugins import telling_of_plugins
 from allfocus.progress import CountProgress
 
 if TYPE_CHECKING:
@@ -132,22 +133,16 @@ def fuse(
 @contextlib.contextmanager
 def _telling_of_others(method: Method) -> Iterator[None]:
     """Make an error of ours of whatever somebody's network, or the method of an installed package, ends with."""
-    package = method_catalogue().packages.get(method.name)
     try:
-        yield
+        with telling_of_plugins(method.name, method_catalogue().packages):
+            yield
     except (AllfocusError, MemoryError):
         raise
-    except (Exception, SystemExit) as error:
-        why = f"{(str(error) or type(error).__name__).splitlines()[0][:200]}"
-        if package is not None:
-            raise InputError(
-                f"the method {method.name} of the package {package} failed ({type(error).__name__}: {why})",
-                hint=["repair that package", "take another method"],
-                code="method-cannot",
-            ) from error
+    except Exception as error:
         if not method.name.endswith(NETWORK_ENDING):
             raise
         # onnxruntime has errors of its own for each thing that a file may ask for.
+        why = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise InputError(
             f"cannot be run as a network ({why}); allfocus export writes one", where=method.name
         ) from error

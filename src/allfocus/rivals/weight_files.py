@@ -108,9 +108,7 @@ def _read_pytorch(path: Path) -> Tensors:
     if (size := 4 * sum(tensor.numel() for tensor in content.values())) > MOST_BYTES:
         raise _refusal(path, f"its tensors have {size} bytes; at most {MOST_BYTES} are read")
     # Networks that were trained on several devices have this before every name.
-    return {
-        name.removeprefix("module."): tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()
-    }
+    return {name.removeprefix("module."): tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()}
 
 
 def _is_plain(tensor: Any) -> bool:
