@@ -20,7 +20,7 @@ from allfocus.images.decoded import Header, require_pixels
 from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.sharpness import grey_of, measure_sharpness, needed_frames
-from allfocus.images.video_log import VideoLog
+from allfocus.images.video_log import VideoLog, name_for_decoder
 
 BRANDS = (b"isom", b"iso2", b"iso4", b"iso5", b"iso6", b"mp41", b"mp42", b"avc1", b"M4V ", b"qt  ", b"3gp4", b"3gp5")
 MATROSKA = b"\x1a\x45\xdf\xa3"
@@ -156,7 +156,7 @@ def _opened(path: Path) -> Iterator[Any]:
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     import cv2
 
-    video = cv2.VideoCapture(os.fspath(path), cv2.CAP_FFMPEG)
+    video = cv2.VideoCapture(name_for_decoder(path), cv2.CAP_FFMPEG)
     try:
         if not video.isOpened():
             raise InputError(

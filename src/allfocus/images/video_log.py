@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -27,7 +26,25 @@ HARMLESS = re.compile(rb"mmco: unref short failure|Corrupt JPEG data: [0-9] extr
 """What some cameras' sound videos cause: a frame that nobody needs is given up twice; a few bytes fill up a picture."""
 
 _LINE = re.compile(rb"\[OPENCV:FFMPEG:-?[0-9]+\] (.*\S)")
-JPEG_START = b"\xff\xd8"
+_DECODER = Path(__file__).resolve().with_name("video_decoding.py")
+
+
+def name_for_decoder(path: Path) -> str:
+    """The name by which OpenCV opens a video: from the root, as FFmpeg takes ``concat:a.mp4`` for something to fetch.
+
+    Raises:
+        InputError: it is no text; OpenCV would end the program.
+    """
+    name = os.path.abspath(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "has a name, or lies in a folder with one, that is not UTF-8; OpenCV opens no such video: rename it",
+            where=path,
+            code="unreadable-file",
+        ) from error
+    return name
 
 
 class VideoLog:
@@ -38,7 +55,7 @@ class VideoLog:
         environment = {**os.environ, "OPENCV_FFMPEG_LOGLEVEL": str(ERROR_LEVEL)}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "allfocus.images.video_log", os.fspath(path)],
+                [sys.executable, "-P", str(_DECODER), name_for_decoder(path)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -73,23 +90,3 @@ class VideoLog:
 
     def _unknown(self, why: object) -> InputError:
         return InputError(f"could not be looked through for damage ({why})", where=self._path, code="unreadable-file")
-
-
-def _decode_all(path: str) -> None:
-    """Decode a video and use nothing of it."""
-    import cv2
-
-    video = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
-    while video.grab():
-        pass
-    packets = cv2.VideoCapture(path, cv2.CAP_FFMPEG, [cv2.CAP_PROP_FORMAT, -1])
-    while packets.grab():
-        packet = packets.retrieve()[1].reshape(-1)
-        if packet[:2].tobytes() != JPEG_START:
-            break
-        with suppress(cv2.error):  # what libjpeg does not read at all, FFmpeg has told
-            cv2.imdecode(packet, cv2.IMREAD_REDUCED_GRAYSCALE_8)
-
-
-if __name__ == "__main__":
-    _decode_all(sys.argv[1])
