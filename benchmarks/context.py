@@ -4,18 +4,19 @@ Run: python benchmarks/context.py PHOTOS
 PHOTOS is a folder with SOURCES.csv beside the photos; those whose licence class the recipe of `ips` does not allow are
 taken, so that no shipped weights were trained with them. Prints PSNR, results rounded to 8 bits, and processor seconds
 of pairs made of single photos and of mosaics of them (a random region is sharp in one frame and blurred in the other)
-and of rendered stacks, by the settings that decide what is seen:
+and of rendered stacks, by the settings (`allfocus.fusion.settings`) that decide what is seen:
 
-- `allfocus.fusion.windows.LARGEST_WHOLE_SIDE`, the longest side at which a picture is seen whole;
-- `allfocus.fusion.areas.CONTEXT_PIXELS`, up to which a picture is decided with context at every level, and
-  `REFINED_PIXELS`, from which levels of larger ones are decided by their detail alone;
-- `allfocus.fusion.decisions.LONELY_CANDIDATE`, how far a lone pixel may be behind before its frame is out.
+- `largest_whole_side`, the longest side at which a picture is seen whole;
+- `context_pixels`, up to which a picture is decided with context at every level, and `refined_pixels`, from which
+  levels of larger ones are decided by their detail alone;
+- `lonely_candidate`, how far a lone pixel may be behind before its frame is out.
 """
 
 import argparse
 import csv
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -24,18 +25,21 @@ from numpy.typing import NDArray
 from PIL import Image
 from region_pairs import ALLOWED, blurred_pair
 
-from allfocus.fusion import areas, decisions, windows
+from allfocus.fusion.decisions import EXCLUSION
 from allfocus.fusion.learned import fuse_ips
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.scenes.rendering import render_scene
 
 Picture = NDArray[np.float32]
 Stack = tuple[Sequence[Picture], Picture]
+KEPT = DecisionSettings(lonely_candidate=-float(EXCLUSION))
+"""No pixel is out for want of company."""
 SETTINGS = {
-    "384, 0.4 MP": (384, 400_000, 400_000, -decisions.EXCLUSION),
-    "1280, 0.4 MP": (1280, 400_000, 400_000, -decisions.EXCLUSION),
-    "1280, 1.2 MP": (1280, 1_200_000, 400_000, -decisions.EXCLUSION),
-    "the same, lone pixels out": (1280, 1_200_000, 400_000, decisions.LONELY_CANDIDATE),
-    "the same, 1.2 MP at every level": (1280, 1_200_000, 1_200_000, decisions.LONELY_CANDIDATE),
+    "384, 0.4 MP": replace(KEPT, largest_whole_side=384, context_pixels=400_000),
+    "1280, 0.4 MP": replace(KEPT, context_pixels=400_000),
+    "1280, 1.2 MP": KEPT,
+    "the same, lone pixels out": DecisionSettings(),
+    "the same, 1.2 MP at every level": DecisionSettings(refined_pixels=1_200_000),
 }
 SCENES = (
     ("desk", (480, 640), 6, 5),
@@ -95,12 +99,10 @@ def make_pair(truth: Picture, least: float, most: float, generator: np.random.Ge
 def print_row(label: str, stacks: Sequence[Stack]) -> None:
     """Prints mean PSNR and processor seconds with each of the settings."""
     cells = []
-    for side, pixels, refined, candidate in SETTINGS.values():
-        windows.LARGEST_WHOLE_SIDE, decisions.LONELY_CANDIDATE = side, candidate
-        areas.CONTEXT_PIXELS, areas.REFINED_PIXELS = pixels, refined
+    for settings in SETTINGS.values():
         scores, began = [], time.process_time()
         for frames, truth in stacks:
-            fused = fuse_ips(frames, device="cpu").image
+            fused = fuse_ips(frames, device="cpu", settings=settings).image
             scores.append(-10 * np.log10(np.square(np.round(fused * 255) / 255 - truth).mean()))
         cells.append(f"{np.mean(scores):.2f} dB {(time.process_time() - began) / len(stacks):.1f} s")
     print(f"| {label} | " + " | ".join(cells) + " |", flush=True)

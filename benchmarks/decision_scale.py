@@ -1,7 +1,7 @@
 """From which size on focus is better decided at half scale: PSNR against the truth of rendered scenes, both ways.
 
 Run: python benchmarks/decision_scale.py [--seed 5]
-LARGEST_FULL_SCALE in allfocus.fusion.frame_source follows from it. Prints one Markdown row per scene and size.
+`largest_full_scale` of `allfocus.fusion.settings` follows from it. Prints one Markdown row per scene and size.
 """
 
 import argparse
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion import frame_source
 from allfocus.fusion.learned import fuse_ips
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.scenes.rendering import render_scene
 
 SCENES = (("foliage", 8), ("insect", 10), ("desk", 8), ("circuit", 8))
@@ -20,9 +20,8 @@ SIZES = ((384, 512), (900, 1200), (1200, 1600))
 
 
 def measure(frames: Sequence[NDArray[np.float32]], truth: NDArray[np.float32], largest: int) -> str:
-    frame_source.LARGEST_FULL_SCALE = largest
     began = time.process_time()
-    image = fuse_ips(frames, device="cpu").image
+    image = fuse_ips(frames, device="cpu", settings=DecisionSettings(largest_full_scale=largest)).image
     seconds = time.process_time() - began
     return f"{-10 * np.log10(np.mean((image - truth) ** 2)):.2f} | {seconds:.1f}"
 

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from allfocus.benchmarking.network_cost import count_operations
-from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.learned import fuse_ips
+from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.scenes.rendering import render_scene
 
 PEAK_FLOPS = 989e12
@@ -39,7 +39,7 @@ def measure_pair(repeats: int = 10) -> dict[str, float]:
         times.append(1e3 * (time.perf_counter() - began))
     times = sorted(times[2:])
     # Both frames compete everywhere at the most; margins of windows are left out.
-    operations = 2 * height * width / decision_scale(height, width) ** 2 * count_operations().per_pixel_and_source
+    operations = 2 * height * width / AS_CHOSEN.scale(height, width) ** 2 * count_operations().per_pixel_and_source
     floor = 1e3 * operations / PEAK_FLOPS
     median = times[len(times) // 2]
     return {

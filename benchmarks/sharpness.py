@@ -5,7 +5,7 @@ Run: python benchmarks/sharpness.py
 The factor holds where there is detail; where there is none, frames are mixed as softly as the network says.
 Pixels that are copied keep the colour, grain and bit depth of the frame they come from, and mixing transparent things
 loses detail of all of them. The largest factor that loses at most 0.02 dB against the best in the mean of these scenes
-is `allfocus.fusion.planning.SHARPNESS`.
+is `sharpness` of `allfocus.fusion.settings`.
 """
 
 import dataclasses
@@ -23,7 +23,8 @@ def main() -> None:
     for planned in planned_scenes():
         scene, row = planned.scene, []
         for factor in FACTORS:
-            found = planned.fuse(dataclasses.replace(planned.plan, sharpness=factor, unveil=False))
+            settings = dataclasses.replace(planned.plan.settings, sharpness=factor)
+            found = planned.fuse(dataclasses.replace(planned.plan, settings=settings, unveil=False))
             error = np.square(np.clip(found.image, 0, 1).astype(np.float64) - scene.truth).mean()
             named = np.take_along_axis(np.stack(scene.frames), found.decision[None, ..., None].astype(int), axis=0)[0]
             row.append((-10 * np.log10(error), 100 * (found.image == named).all(axis=2).mean()))

@@ -7,25 +7,26 @@ itself, and of a run in a single window; the aim is a difference below 0.2 dB.
 """
 
 import argparse
-from unittest import mock
+import dataclasses
 
 import numpy as np
 from numpy.typing import NDArray
 
 import allfocus
+from allfocus.fusion.method_choice import find_method
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.images.writing import to_integers
 from allfocus.scenes.rendering import render_scene
 
 APERTURE = 0.09
 
 
-# The one place to change when windows or the choice of frames change.
 def fuse_all_at_once(frames: list[NDArray[np.uint8]], method: str) -> NDArray[np.uint8]:
     """The picture that the method makes when every level is one window, whatever memory that takes."""
-    from allfocus.fusion import areas, windows
-
-    with mock.patch.object(windows, "CORE", 1 << 20), mock.patch.object(areas, "WORKING_PIXELS", 10**12):
-        fused: NDArray[np.uint8] = allfocus.fuse(frames, method=method).image
+    found = find_method(method)
+    everything = DecisionSettings(core=1 << 20, working_pixels=10**12)
+    at_once = dataclasses.replace(found, options={**found.options, "settings": everything})
+    fused: NDArray[np.uint8] = allfocus.fuse(frames, method=at_once).image
     return fused
 
 

@@ -1,12 +1,13 @@
 """What must hold for `fuse` with the shipped network, whatever the frames, their number, size and type."""
 
-from unittest import mock
+import dataclasses
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allfocus.fusion import areas, frame_source, learned, planning, windows
+from allfocus.fusion import areas, frame_source, learned, planning
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import render_scene
@@ -122,20 +123,19 @@ def test_any_area_is_that_part_of_the_whole_whatever_the_cores(seed, count, size
         slice(*sorted(data.draw(st.sets(st.integers(0, length), min_size=2, max_size=2)))) for length in size
     )
     frames = render_scene("slope", frames=count, size=size, seed=seed).frames
-    largest = 1 if half else frame_source.LARGEST_FULL_SCALE
-    with (
+    settings = DecisionSettings(
         # More than the network can see; what the smaller margin costs is tested in tests/unit/fusion/test_windows.py.
-        mock.patch.object(windows, "MARGIN", 48),
-        mock.patch.object(windows, "LARGEST_WHOLE_SIDE", 64),
-        mock.patch.object(planning, "PLAN_PIXELS", count * 65 * 65),
-        mock.patch.object(frame_source, "LARGEST_FULL_SCALE", largest),
-    ):
-        source = frame_source.MemorySource(frames)
-        plan = planning.plan_fusion(source)
-        assert plan.level > 0 or max(size) <= 128
-        whole = learned.fuse_ips(frames)
-        with mock.patch.object(windows, "CORE", core):
-            part = areas.fuse_area(plan, source, (rows, columns))
+        margin=48,
+        largest_whole_side=64,
+        plan_pixels=count * 65 * 65,
+        largest_full_scale=1 if half else AS_CHOSEN.largest_full_scale,
+    )
+    source = frame_source.MemorySource(frames, settings=settings)
+    plan = planning.plan_fusion(source, settings=settings)
+    assert plan.level > 0 or max(size) <= 128
+    whole = learned.fuse_ips(frames, settings=settings)
+    in_cores = dataclasses.replace(plan, settings=dataclasses.replace(settings, core=core))
+    part = areas.fuse_area(in_cores, source, (rows, columns))
     np.testing.assert_allclose(part.image, whole.image[rows, columns], atol=1e-5)
     assert np.mean(part.decision != whole.decision[rows, columns]) < 1e-4
     np.testing.assert_allclose(part.depth, whole.depth[rows, columns], atol=1e-4)

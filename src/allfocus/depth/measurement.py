@@ -21,7 +21,7 @@ from allfocus.depth.reblurring import BlurScale, choose_growth, gather_growth
 from allfocus.depth.surface import MARGIN, fit_surface
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import check_frames
-from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource, decision_scale
+from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
 from allfocus.fusion.windows import Area, within
 from allfocus.images.spool import FrameSpool, reduce_frame
 
@@ -107,7 +107,7 @@ def measure_depth(
             f"picture {picture.shape[1]} x {picture.shape[0]}; all must be of one size",
             code="unequal-frames",
         )
-    scale = decision_scale(*size)
+    scale = source.scale
     decided = reduce_decision(decision, scale)
     seen = reduce_frame(np.ascontiguousarray(picture, np.float32), scale)
     stack = FusedStack(source, lambda area: (decided[area], seen[area]), scale)

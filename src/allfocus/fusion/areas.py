@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.fusion.blending import (
-    FAINTEST_OPACITY,
     LARGEST_OPACITY,
     Veil,
     blend_frames,
@@ -29,7 +28,6 @@ from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_l
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
 from allfocus.fusion.planning import Plan
 from allfocus.fusion.windows import (
-    MARGIN,
     REFINER_MARGIN,
     Area,
     clip_area,
@@ -46,16 +44,6 @@ from allfocus.fusion.windows import (
 )
 from allfocus.images.transfer import Curve
 
-CONTEXT_PIXELS = 1_200_000
-"""Pictures whose finest level has no more pixels are decided with context at every level, which finds edges most
-exactly (benchmarks/context.py)."""
-REFINED_PIXELS = 400_000
-"""In larger ones, levels of more pixels are refined by their detail alone, at two fifths of the cost: their context has
-been seen at the levels above."""
-WORKING_PIXELS = 900_000
-"""Pixels times frames that a window may hold, about 270 MB; where more frames compete, windows are smaller."""
-REFINER_PIXELS = 1_200_000
-"""The same of a window that is refined by its detail alone."""
 MOST_WORKERS = 8
 """Windows at work at once."""
 PROGRESS_STEPS = 100
@@ -156,31 +144,32 @@ def _targets(plan: Plan, area: Area) -> list[Area]:
 def _refined(plan: Plan, level: int) -> bool:
     """Returns whether a level below the plan is refined by its detail alone."""
     finest, own = (int(np.prod(level_size(plan.decided_size, number))) for number in (0, level))
-    return finest > CONTEXT_PIXELS and own > REFINED_PIXELS
+    return finest > plan.settings.context_pixels and own > plan.settings.refined_pixels
 
 
 def _region(plan: Plan, level: int, core: Area) -> Area:
     """Returns what the network must see of a level to decide a core."""
-    return grow(core, level_size(plan.decided_size, level), REFINER_MARGIN if _refined(plan, level) else MARGIN)
+    margin = REFINER_MARGIN if _refined(plan, level) else plan.settings.margin
+    return grow(core, level_size(plan.decided_size, level), margin)
 
 
 def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[Area]:
     """Returns the cores of a level, each so small that the frames that compete in it fit the memory."""
-    size = level_size(plan.decided_size, level)
+    size, settings = level_size(plan.decided_size, level), plan.settings
     if plan.level <= level:
-        return list(cut_cores(target))
+        return list(cut_cores(target, settings.core))
 
-    most = REFINER_PIXELS if _refined(plan, level) else WORKING_PIXELS
+    most = settings.refiner_pixels if _refined(plan, level) else settings.working_pixels
 
     def cost(core: Area) -> int:
         region = _region(plan, level, core)
         return len(above.competing(clip_area(halve(region), level_size(size, 1)))) * pixels_of(region)
 
-    waiting = [(core, cost(core)) for core in cut_cores(target)]
+    waiting = [(core, cost(core)) for core in cut_cores(target, settings.core)]
     cores = []
     while waiting:
         core, own = waiting.pop()
-        halves = [(half, cost(half)) for half in split_core(core)]
+        halves = [(half, cost(half)) for half in split_core(core, settings.smallest_core)]
         # Smaller windows see fewer frames, but more of their margins.
         if len(halves) > 1 and (own > most or sum(part for _, part in halves) < own):
             waiting += halves
@@ -221,7 +210,8 @@ def _decide_core(
     logits = output.logits[(slice(None), *within(wide, region))]
     logits = forbid_missing(logits, source, chosen, wide, level, plan.scale)
     quarter = tuple(slice(side.start // 4, -(-side.stop // 4)) for side in within(core, region))
-    return make_tile(core, chosen, logits, output.veil[:, :, *quarter], within(core, wide))
+    veil = output.veil[:, :, *quarter]
+    return make_tile(core, chosen, logits, veil, within(core, wide), lonely_candidate=plan.settings.lonely_candidate)
 
 
 def _fuse_core(
@@ -257,7 +247,7 @@ def _fuse_core(
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = _lead(logits) * evidence
-    factor = np.float32(plan.decisiveness) * (1 + np.float32(plan.sharpness - 1) * evidence)
+    factor = np.float32(plan.decisiveness) * (1 + np.float32(plan.settings.sharpness - 1) * evidence)
     logits = [factor * own for own in logits]
     full = at_full_scale(core, plan)
     trim = within(full, (slice(wide[0].start * plan.scale, None), slice(wide[1].start * plan.scale, None)))
@@ -353,7 +343,8 @@ def _read_clear(
         for side, outer in zip(core, region, strict=True)
     )
     opacity = np.clip(output.veil[place, 0], 0, LARGEST_OPACITY)
-    if not (opacity[rows, columns] > FAINTEST_OPACITY).any():
+    faintest = np.float32(plan.settings.faintest_opacity)
+    if not (opacity[rows, columns] > faintest).any():
         return frame, None
     light = np.square(np.maximum(stack[place], 0)).transpose(1, 2, 0)
     local = cv2.resize(light, (light.shape[1] // 4, light.shape[0] // 4), interpolation=cv2.INTER_AREA)
@@ -363,7 +354,8 @@ def _read_clear(
     inside = within(full, (rows, columns))
     together = enlarge(np.dstack([opacity, added]), factor)[inside]
     found = Veil(together[..., 0], together[..., 1:])
-    return unveil(frame, found, plan.low, plan.span), np.where(found.opacity > FAINTEST_OPACITY, found.opacity, 0)
+    clear = unveil(frame, found, plan.low, plan.span, faintest_opacity=plan.settings.faintest_opacity)
+    return clear, np.where(found.opacity > faintest, found.opacity, 0)
 
 
 def at_full_scale(area: Area, plan: Plan) -> Area:

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.images.transfer import Curve
 from allfocus.network import contract
 
@@ -19,7 +20,7 @@ LARGEST_MARGIN = 12.0
 """Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
 NEGLIGIBLE = np.float32(0.01)
 """A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
-LARGEST_OPACITY, FAINTEST_OPACITY = np.float32(contract.LARGEST_OPACITY), np.float32(contract.FAINTEST_OPACITY)
+LARGEST_OPACITY = np.float32(contract.LARGEST_OPACITY)
 """In the type of pictures."""
 
 
@@ -111,7 +112,14 @@ class Veil(NamedTuple):
     """(H, W, 3), what it adds to the light, as the network sees values."""
 
 
-def unveil(frame: NDArray[np.float32], veil: Veil, low: float, span: float) -> NDArray[np.float32]:
+def unveil(
+    frame: NDArray[np.float32],
+    veil: Veil,
+    low: float,
+    span: float,
+    *,
+    faintest_opacity: float = AS_CHOSEN.faintest_opacity,
+) -> NDArray[np.float32]:
     """Returns a frame (H, W[, 3]) without its veil: (I - aF) / (1 - a), in light.
 
     Args:
@@ -119,8 +127,9 @@ def unveil(frame: NDArray[np.float32], veil: Veil, low: float, span: float) -> N
         veil: of the same size.
         low: the value that the network sees as 0.
         span: how far above it is what it sees as 1.
+        faintest_opacity: what is fainter stays.
     """
-    share = np.clip(veil.opacity / FAINTEST_OPACITY - 1, 0, 1)
+    share = np.clip(veil.opacity / np.float32(faintest_opacity) - 1, 0, 1)
     there = share > 0
     if not there.any():
         return frame

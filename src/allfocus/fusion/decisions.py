@@ -7,15 +7,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.fusion.windows import Area, overlap, within
 
 EXCLUSION = np.float32(6.0)
 """Logits behind the best by which a frame has lost for good; the same in `allfocus.network.stack_network`."""
 LONELY = np.float32(-5.5)
 """Where a frame is this far behind in the mean of a pixel and its eight neighbours, it has next to no company there."""
-LONELY_CANDIDATE = np.float32(-3.5)
-"""What lacks company and is further behind than this, odds of 33 to 1, is out too. Such lone pixels would keep frames
-in windows where they have lost everywhere else; a quarter of the cost of a receding surface (benchmarks/context.py)."""
 VEIL_CHANNELS = 4
 """Opacity, and three of colour."""
 
@@ -40,6 +38,8 @@ def make_tile(
     logits: NDArray[np.float32],
     veil: NDArray[np.float32],
     inside: Area | None = None,
+    *,
+    lonely_candidate: float = AS_CHOSEN.lonely_candidate,
 ) -> Tile:
     """Returns the tile of what the network said of a core, without the frames that have lost everywhere in it.
 
@@ -50,10 +50,11 @@ def make_tile(
         veil: (chosen, 4, h / 4, w / 4) of the core.
         inside: Where in the logits the core is; None for all of them. One pixel more on each side, where the picture
             has it, makes the tile the same wherever cores were cut.
+        lonely_candidate: See :class:`allfocus.fusion.settings.DecisionSettings`.
     """
     behind = np.maximum(logits - logits.max(axis=0, keepdims=True), -EXCLUSION)
     for own in behind:
-        own[(own < LONELY_CANDIDATE) & (cv2.blur(own, (3, 3)) < LONELY)] = -EXCLUSION
+        own[(own < np.float32(lonely_candidate)) & (cv2.blur(own, (3, 3)) < LONELY)] = -EXCLUSION
     if inside is not None:
         behind = behind[(slice(None), *inside)]
     behind = behind.astype(np.float16)

@@ -11,25 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.windows import Area, block_sharpness
 from allfocus.images.spool import FrameSpool, Mask, reduce_frame
 
-LARGEST_FULL_SCALE = 1_200_000
-"""Pictures with more pixels are decided at half scale, at a quarter of the cost. Blur is measured in pixels by the
-network but not by a lens: on rendered scenes half scale is better from about a megapixel on (docs/history.md)."""
 
-
-def decision_scale(height: int, width: int) -> int:
-    """Returns by how much a picture of this size is reduced before focus is decided: 1 or 2.
-
-    Example:
-        >>> decision_scale(800, 1200), decision_scale(4000, 6000)
-        (1, 2)
-    """
-    return 1 if height * width <= LARGEST_FULL_SCALE else 2
-
-
-def open_spool(bit_depth: int) -> FrameSpool:
+def open_spool(bit_depth: int, *, settings: DecisionSettings = AS_CHOSEN) -> FrameSpool:
     """Returns an empty spool for frames of this bit depth that holds all that fusion wants of them.
 
     Example:
@@ -38,7 +25,7 @@ def open_spool(bit_depth: int) -> FrameSpool:
         ...     spool.reduced[0].shape
         (1200, 1000)
     """
-    return FrameSpool(bit_depth=bit_depth, measure=block_sharpness, scale=decision_scale)
+    return FrameSpool(bit_depth=bit_depth, measure=block_sharpness, scale=settings.scale)
 
 
 class FrameSource(Protocol):
@@ -50,6 +37,10 @@ class FrameSource(Protocol):
 
     def __len__(self) -> int:
         """How many frames there are."""
+
+    @property
+    def scale(self) -> int:
+        """By how much frames are reduced at level 0, where focus is decided."""
 
     def read(self, index: int, area: Area) -> NDArray[np.float32]:
         """Returns an area of a frame at full scale."""
@@ -70,12 +61,18 @@ class FrameSource(Protocol):
 class MemorySource:
     """Frames that are arrays in memory."""
 
-    def __init__(self, frames: Sequence[NDArray[np.float32]], valid: Sequence[Mask] | None = None) -> None:
+    def __init__(
+        self,
+        frames: Sequence[NDArray[np.float32]],
+        valid: Sequence[Mask] | None = None,
+        *,
+        settings: DecisionSettings = AS_CHOSEN,
+    ) -> None:
         self._frames = frames
         self._valid = valid
         self.shape = frames[0].shape
-        scale = decision_scale(*self.shape[:2])
-        self._levels = [frames if scale == 1 else [reduce_frame(frame, scale) for frame in frames]]
+        self.scale = settings.scale(*self.shape[:2])
+        self._levels = [frames if self.scale == 1 else [reduce_frame(frame, self.scale) for frame in frames]]
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -111,8 +108,8 @@ class SpoolSource:
             raise InputError(f"fusion needs at least 2 frames, got {len(spool)}; give every picture of the stack")
         self._spool = spool
         self.shape = spool[0].shape
-        height, width = self.shape[:2]
-        if spool.reduction != decision_scale(height, width):
+        self.scale = spool.reduction
+        if len(spool.measures) < len(spool):
             raise ValueError("the spool was not made by open_spool")
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
 from allfocus.fusion.inference import choose_device
 from allfocus.fusion.planning import plan_fusion
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 
@@ -33,6 +34,7 @@ def fuse_ips(
     valid: Sequence[Mask] | None = None,
     curve: Curve | None = None,
     device: str = "auto",
+    settings: DecisionSettings = AS_CHOSEN,
     progress: Callable[[int, int], None] | None = None,
 ) -> Maps:
     """Returns the fused picture, which frame each pixel came from, depth and confidence.
@@ -47,13 +49,18 @@ def fuse_ips(
         valid: per frame where it has pixels, for frames in memory; a spool knows by itself.
         curve: the transfer curve of the values; pixels are then mixed in linear light.
         device: ``cpu``, ``cuda`` or ``auto``.
+        settings: at which scales, in which windows and how firmly focus is decided; a spool has been made with them.
         progress: called with steps done and steps in all.
     """
     source: FrameSource = (
-        SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(check_frames(frames), valid)
+        SpoolSource(frames)
+        if isinstance(frames, FrameSpool)
+        else MemorySource(check_frames(frames), valid, settings=settings)
     )
     device = choose_device(device) if weights is None else _without_torch(device)
-    plan = plan_fusion(source, prefer=prefer, hard=hard, unveil=unveil, weights=weights, device=device)
+    plan = plan_fusion(
+        source, prefer=prefer, hard=hard, unveil=unveil, weights=weights, device=device, settings=settings
+    )
     height, width = plan.size
     return fuse_area(plan, source, (slice(0, height), slice(0, width)), curve=curve, device=device, progress=progress)
 

@@ -9,23 +9,19 @@ from numpy.typing import NDArray
 
 from allfocus.fusion.blending import settle_logits, stack_evidence
 from allfocus.fusion.decisions import LevelDecisions, Tile, make_tile
-from allfocus.fusion.frame_source import FrameSource, decision_scale
+from allfocus.fusion.frame_source import FrameSource
 from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.windows import NOISE_ENERGY, Area, coarsest_level, halve, level_size, pad_to_steps, whole_area
 from allfocus.images.spool import reduce_frame
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""
-SHARPNESS = 2.0
-"""Where there is detail the logits count this many times, so that pixels are copied rather than mixed: the largest
-factor that loses at most 0.02 dB in the mean of seven rendered scenes (benchmarks/sharpness.py)."""
 DECISIVENESS = 8.0
 """Under a preference the logits count this many times, so that it chooses a frame where otherwise they would mix."""
 HARD = 1e12
 """The same for a choice without any mixing, except between frames that are exactly as likely."""
-PLAN_PIXELS = 2_000_000
-"""Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
 LEAST_NOISE = 0.0015
 """Noise is taken to be this share of the range of values at the least: what rounding to 8 bits leaves."""
 
@@ -58,12 +54,12 @@ class Plan:
     """What is added to the logits from the first frame to the last."""
     decisiveness: float = 1.0
     """By what all logits are multiplied before they become weights."""
-    sharpness: float = SHARPNESS
-    """By what they are multiplied where there is detail."""
     unveil: bool = True
     """Whether veils are taken off."""
     weights: str | None = None
     """The ONNX file of the network; None for the shipped one."""
+    settings: DecisionSettings = AS_CHOSEN
+    """By which it was made, and the rest is decided."""
 
     @property
     def decided_size(self) -> tuple[int, int]:
@@ -71,18 +67,17 @@ class Plan:
         return -(-self.size[0] // self.scale), -(-self.size[1] // self.scale)
 
 
-def plan_levels(size: tuple[int, int], frames: int) -> tuple[int, int]:
-    """Returns the finest and the coarsest level that are decided as a whole, for frames of this size at full scale.
+def plan_levels(decided: tuple[int, int], frames: int, settings: DecisionSettings = AS_CHOSEN) -> tuple[int, int]:
+    """Returns the finest and the coarsest level that are decided as a whole, for frames of this size at level 0.
 
     Example:
-        >>> plan_levels((3000, 4000), 10), plan_levels((200, 300), 2)
+        >>> plan_levels((1500, 2000), 10), plan_levels((200, 300), 2)
         ((2, 2), (0, 0))
     """
-    scale = decision_scale(*size)
-    decided = -(-size[0] // scale), -(-size[1] // scale)
-    coarsest = coarsest_level(decided, frames, PLAN_PIXELS)
+    most = settings.plan_pixels
+    coarsest = coarsest_level(decided, frames, most=most, longest=settings.largest_whole_side)
     finest = min(1, coarsest)
-    while frames * np.prod(level_size(decided, finest)) > PLAN_PIXELS and finest < coarsest:
+    while frames * np.prod(level_size(decided, finest)) > most and finest < coarsest:
         finest += 1
     return finest, coarsest
 
@@ -95,14 +90,15 @@ def plan_fusion(
     unveil: bool = True,
     weights: str | None = None,
     device: str = "cpu",
+    settings: DecisionSettings = AS_CHOSEN,
 ) -> Plan:
     """Returns how a stack will be fused; looks at every frame once, at a reduced scale."""
     size = source.shape[0], source.shape[1]
-    scale, frames = decision_scale(*size), len(source)
+    scale, frames = source.scale, len(source)
     lean = {None: 0.0, "near": -PREFERENCE, "far": PREFERENCE}[prefer]
     decisiveness = HARD if hard else DECISIVENESS if lean else 1.0
     decided = -(-size[0] // scale), -(-size[1] // scale)
-    finest, coarsest = plan_levels(size, frames)
+    finest, coarsest = plan_levels(decided, frames, settings)
     small = [_read_whole(source, index, finest, decided) for index in range(frames)]
     order = _order_of_content(small)
     low, span = value_range(small)
@@ -118,7 +114,8 @@ def plan_fusion(
         shown = level_size(decided, level)
         output = run_level(stack, above, device=device, threads=processor_count(), weights=weights, size=shown)
         logits = forbid_missing(_crop(output.logits, area), source, order, area, level, scale)
-        decisions = LevelDecisions(order, [make_tile(area, order, logits, output.veil)])
+        tile = make_tile(area, order, logits, output.veil, lonely_candidate=settings.lonely_candidate)
+        decisions = LevelDecisions(order, [tile])
     seen = [small[index] for index in order]
     evidence = stack_evidence(seen, span * noise / 2 ** (finest / 2))
     settled = np.stack(settle_logits(list(logits), evidence)).astype(np.float16)
@@ -141,6 +138,7 @@ def plan_fusion(
         decisiveness=decisiveness,
         unveil=unveil and differ and whole and not hard,
         weights=weights,
+        settings=settings,
     )
 
 

@@ -15,19 +15,10 @@ from numpy.typing import NDArray
 Area = tuple[slice, slice]
 """Rows and columns."""
 
-MARGIN = 48
-"""Pixels that the network sees beyond a core on each side: its reach, rounded up to a multiple of its step."""
 REFINER_MARGIN = 16
-"""The same where a level is refined by its detail alone."""
+"""Pixels that the network sees beyond a core on each side where a level is refined by its detail alone."""
 STEP = 16
 """Cores begin at multiples of this, so that the network's coarser grids lie the same in every window."""
-CORE = 512
-"""Side of the largest core."""
-SMALLEST_CORE = 64
-"""Below this a core is not split, however many frames compete: its margin would cost more than it saves."""
-LARGEST_WHOLE_SIDE = 1280
-"""Pixels of the longer side at which a picture is seen whole, if that fits the memory with all frames. Edges between
-frames are then found more exactly than by correcting what a level above has decided (benchmarks/context.py)."""
 BLOCK = 16
 """Side of the blocks in which the sharpness of frames is measured."""
 
@@ -48,26 +39,29 @@ def level_size(size: tuple[int, int], level: int) -> tuple[int, int]:
     return height, width
 
 
-def coarsest_level(size: tuple[int, int], frames: int, most: int) -> int:
-    """Returns the level at which a stack is seen whole: no side over LARGEST_WHOLE_SIDE, and not too many pixels.
+def coarsest_level(size: tuple[int, int], frames: int, *, most: int, longest: int) -> int:
+    """Returns the level at which a stack is seen whole: no side too long, and not too many pixels.
 
     Args:
         size: Height and width of level 0.
         frames: How many there are.
         most: Pixels times frames that may be seen at once.
+        longest: Pixels of the longer side that may be.
 
     Example:
-        >>> coarsest_level((1500, 2000), 10, 3_200_000), coarsest_level((300, 300), 100, 3_200_000)
-        (2, 1)
+        >>> coarsest_level((1500, 2000), 10, most=3_200_000, longest=1280)
+        2
+        >>> coarsest_level((300, 300), 100, most=3_200_000, longest=1280)
+        1
     """
     level = 0
-    while max(size) > LARGEST_WHOLE_SIDE or (frames * size[0] * size[1] > most and min(size) > 2 * STEP):
+    while max(size) > longest or (frames * size[0] * size[1] > most and min(size) > 2 * STEP):
         size = level_size(size, 1)
         level += 1
     return level
 
 
-def grow(core: Area, size: tuple[int, int], margin: int = MARGIN) -> Area:
+def grow(core: Area, size: tuple[int, int], margin: int) -> Area:
     """Returns the core with its margin, as far as the picture goes, and beyond its end up to a whole step."""
     rows, columns = (
         slice(max(0, side.start - margin), min(-(-side.stop // STEP) * STEP + margin, -(-length // STEP) * STEP))
@@ -111,32 +105,32 @@ def halve(area: Area) -> Area:
     return rows, columns
 
 
-def cut_cores(area: Area) -> Iterator[Area]:
-    """Gives cores that cover an area without gap or overlap, row by row; they begin at multiples of CORE.
+def cut_cores(area: Area, side: int) -> Iterator[Area]:
+    """Gives cores that cover an area without gap or overlap, row by row; they begin at multiples of their side.
 
     Example:
-        >>> [core[1] for core in cut_cores((slice(0, 100), slice(500, 1100)))]
+        >>> [core[1] for core in cut_cores((slice(0, 100), slice(500, 1100)), 512)]
         [slice(500, 512, None), slice(512, 1024, None), slice(1024, 1100, None)]
     """
     rows, columns = area
-    for top in range(rows.start // CORE * CORE, rows.stop, CORE):
-        for left in range(columns.start // CORE * CORE, columns.stop, CORE):
+    for top in range(rows.start // side * side, rows.stop, side):
+        for left in range(columns.start // side * side, columns.stop, side):
             yield (
-                slice(max(top, rows.start), min(top + CORE, rows.stop)),
-                slice(max(left, columns.start), min(left + CORE, columns.stop)),
+                slice(max(top, rows.start), min(top + side, rows.stop)),
+                slice(max(left, columns.start), min(left + side, columns.stop)),
             )
 
 
-def split_core(core: Area) -> list[Area]:
-    """Returns the two halves of a core, along its longer side, or the core itself if it is small already.
+def split_core(core: Area, smallest: int) -> list[Area]:
+    """Returns the two halves of a core, along its longer side, or the core itself if they would be too small.
 
     Example:
-        >>> split_core((slice(0, 100), slice(0, 512)))
+        >>> split_core((slice(0, 100), slice(0, 512)), 64)
         [(slice(0, 100, None), slice(0, 256, None)), (slice(0, 100, None), slice(256, 512, None))]
     """
     lengths = [side.stop - side.start for side in core]
     longer = int(lengths[1] > lengths[0])
-    if lengths[longer] < 2 * SMALLEST_CORE:
+    if lengths[longer] < 2 * smallest:
         return [core]
     middle = (core[longer].start + lengths[longer] // 2) // STEP * STEP
     halves = slice(core[longer].start, middle), slice(middle, core[longer].stop)

@@ -71,6 +71,15 @@ class CausalConvolution(nn.Module):
             result = torch.addcmul(result, padded[:, k : k + length], self.weight[k].to(sequence.dtype))
         return result
 
+    def silu(self, sequence: Tensor) -> Tensor:
+        """Returns SiLU of :meth:`forward`; on a GPU as one kernel, with its own backward pass."""
+        if not sequence.is_cuda or self.weight.shape[0] > 4:
+            return functional.silu(self(sequence))
+        # Imported here because Triton exists only on machines with a GPU.
+        from allfocus.network.triton_convolution import convolve_silu_triton
+
+        return convolve_silu_triton(sequence, self.weight, self.bias)
+
 
 class MambaBlock(nn.Module):
     """The Mamba block of the paper's figure 4 on a feature map: norm, two projections, convolution, scan, gate, output.
@@ -100,7 +109,7 @@ class MambaBlock(nn.Module):
         height, width = features.shape[-2:]
         sequence = flatten_map(features, self.direction)
         x, gate = self.enter(self.norm(sequence)).chunk(2, dim=-1)
-        x = functional.silu(self.convolution(x))
+        x = self.convolution.silu(x)
         # The two linear maps to the step size as one: a product of four columns alone is slow on a GPU.
         low_rank, b_and_c = torch.split(self.select.weight, [self.rank, 2 * self.state])
         selected = functional.linear(x, torch.cat([self.step.weight @ low_rank, b_and_c.to(x.dtype)]))

@@ -7,8 +7,8 @@ LEFT_OUT = -1e4
 LARGEST_OPACITY = 0.85
 """A veil more opaque than this hides too much for taking it off to tell anything but noise."""
 FAINTEST_OPACITY = 0.1
-"""A veil fainter than this is left where it is, and one twice as opaque is taken off wholly: pixels without a veil stay
-exactly as they are. The best of five on rendered scenes; 0.02 is worse than leaving veils (benchmarks/veil.py)."""
+"""A veil fainter than this is left where it is while the network is trained, and by default when it is used
+(:class:`allfocus.fusion.settings.DecisionSettings`)."""
 
 WHOLE_KEY, REFINE_KEY = "allfocus.whole", "allfocus.refine"
 """Under which an ONNX file holds the graphs of the coarsest level and of the refiner, in base64."""

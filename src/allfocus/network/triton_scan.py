@@ -9,13 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
-from allfocus.network.triton_scan_kernels import (
-    GROUP,
-    adjoint_kernel,
-    backward_kernel,
-    carry_kernel,
-    forward_kernel,
-)
+from allfocus.network.triton_scan_kernels import GROUP, backward_kernel, carry_kernel, forward_kernel, leave_kernel
 
 
 @dataclass(frozen=True)
@@ -32,8 +26,10 @@ class Launch:
 
 FORWARD = Launch(block=16, warps=16, registers=128)
 BACKWARD = Launch(block=16, warps=8, registers=255)
+LEAVE = Launch(block=16, warps=32, registers=64)
+"""What pieces leave behind: little work per token, in parts of the pieces to have as many programs."""
 SHORTEST_PIECE = 64
-"""Tokens in a piece, at least: fewer would not be worth the carry."""
+"""Tokens in a piece or a part, at least: fewer would not be worth the carry."""
 
 
 def scan_triton(x: Tensor, Δ: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
@@ -57,30 +53,14 @@ def _scan(
     x, step, decay, enter, leave, skip = (each.contiguous() for each in (x, step, decay, enter, leave, skip))
     batch, length, channels = x.shape
     state, groups = decay.shape[1], triton.cdiv(length, GROUP)
-    pieces, piece_length, blocks = _cut(x, FORWARD)
+    cut = _cut(x, FORWARD)
     y = torch.empty_like(x)
     kept = x.new_empty((batch, groups, channels, state) if keep else (1,), dtype=torch.float32)
-    left, entering, elapsed = _carries(x, pieces, state) if pieces > 1 else (kept, kept, kept)
-    sizes = {"STATE": state, "BLOCK": FORWARD.block, "SERIES": x.dtype != torch.bfloat16, "CARRIED": pieces > 1}
-    for last in (False, True) if pieces > 1 else (True,):
-        forward_kernel[(blocks, pieces, batch)](
-            x, step, decay, enter, leave, skip, entering, y, kept, left, elapsed,
-            length, channels, pieces, piece_length, groups, LAST=last, KEEP=keep, **sizes,
-            num_warps=1, maxnreg=FORWARD.registers,
-        )  # fmt: skip
-        if not last:
-            carry_kernel[(blocks, batch)](
-                left,
-                elapsed,
-                decay,
-                entering,
-                channels,
-                pieces,
-                STATE=state,
-                BLOCK=FORWARD.block,
-                REVERSE=False,
-                num_warps=1,
-            )
+    entering = _carried(x, step, decay, enter, cut, reverse=False) if cut.pieces > 1 else kept
+    forward_kernel[(cut.blocks, cut.pieces, batch)](
+        x, step, decay, enter, leave, skip, entering, y, kept, length, cut.pieces, cut.piece_length, groups,
+        CARRIED=cut.pieces > 1, KEEP=keep, **_constants(x, state, FORWARD), num_warps=1, maxnreg=FORWARD.registers,
+    )  # fmt: skip
     return y, kept
 
 
@@ -92,47 +72,74 @@ def _scan_backward(
     dy, x, step, decay, enter, leave, skip = (each.contiguous() for each in (dy, x, step, decay, enter, leave, skip))
     batch, length, channels = x.shape
     state, groups = decay.shape[1], triton.cdiv(length, GROUP)
-    pieces, piece_length, blocks = _cut(x, BACKWARD)
-    behind = kept
-    if pieces > 1:
-        left, behind, elapsed = _carries(x, pieces, state)
-        adjoint_kernel[(blocks, pieces, batch)](
-            step, decay, leave, dy, left, elapsed, length, channels, pieces, piece_length,
-            STATE=state, BLOCK=BACKWARD.block, num_warps=1,
-        )  # fmt: skip
-        carry_kernel[(blocks, batch)](
-            left, elapsed, decay, behind, channels, pieces, STATE=state, BLOCK=BACKWARD.block, REVERSE=True, num_warps=1
-        )
+    cut = _cut(x, BACKWARD)
+    behind = _carried(dy, step, decay, leave, cut, reverse=True) if cut.pieces > 1 else kept
     dx, dstep = torch.empty_like(x), torch.empty_like(step)
-    denter, dleave = (x.new_empty(batch, length, blocks, state, dtype=torch.float32) for _ in range(2))
-    ddecay = x.new_empty(batch * pieces, channels, state, dtype=torch.float32)
-    dskip = x.new_empty(batch * pieces, channels, dtype=torch.float32)
-    backward_kernel[(blocks, pieces, batch)](
+    denter, dleave = (x.new_empty(batch, length, cut.blocks, state, dtype=torch.float32) for _ in range(2))
+    ddecay = x.new_empty(batch * cut.pieces, channels, state, dtype=torch.float32)
+    dskip = x.new_empty(batch * cut.pieces, channels, dtype=torch.float32)
+    backward_kernel[(cut.blocks, cut.pieces, batch)](
         x, step, decay, enter, leave, skip, dy, kept, behind, dx, dstep, ddecay, dskip, denter, dleave,
-        length, channels, pieces, piece_length, groups, blocks,
-        STATE=state, BLOCK=BACKWARD.block, CARRIED=pieces > 1, SERIES=x.dtype != torch.bfloat16,
-        num_warps=1, maxnreg=BACKWARD.registers,
+        length, cut.pieces, cut.piece_length, groups,
+        CARRIED=cut.pieces > 1, **_constants(x, state, BACKWARD), num_warps=1, maxnreg=BACKWARD.registers,
     )  # fmt: skip
     denter, dleave = denter.sum(2).to(enter.dtype), dleave.sum(2).to(leave.dtype)
     return dx, dstep, ddecay.sum(0), denter, dleave, dskip.sum(0)
 
 
-def _cut(x: Tensor, launch: Launch) -> tuple[int, int, int]:
-    """Returns into how many pieces a sequence is cut, how many tokens each has, and how many programs share a token."""
+@dataclass(frozen=True)
+class Cut:
+    """How sequences are shared among programs."""
+
+    pieces: int
+    """Pieces of a sequence."""
+    piece_length: int
+    """Tokens in a piece; the last may have fewer."""
+    split: int
+    """Parts of a piece, equally long."""
+    blocks: int
+    """Programs that share the channels of a token."""
+
+
+def _cut(x: Tensor, launch: Launch) -> Cut:
     batch, length, channels = x.shape
     processors = torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else 1
     blocks = triton.cdiv(channels, launch.block)
-    wanted = launch.warps * processors // (batch * blocks)
-    pieces = max(1, min(wanted, length // SHORTEST_PIECE))
-    piece_length = triton.cdiv(triton.cdiv(length, pieces), 16) * 16
-    return triton.cdiv(length, piece_length), piece_length, blocks
+    pieces = max(1, min(launch.warps * processors // (batch * blocks), length // SHORTEST_PIECE))
+    # The pieces whose leavings are wanted are all but one.
+    programs = batch * triton.cdiv(channels, LEAVE.block) * max(1, pieces - 1)
+    split = max(1, min(LEAVE.warps * processors // programs, length // pieces // SHORTEST_PIECE))
+    piece_length = triton.cdiv(triton.cdiv(length, pieces), GROUP * split) * GROUP * split
+    return Cut(triton.cdiv(length, piece_length), piece_length, split, blocks)
 
 
-def _carries(x: Tensor, pieces: int, state: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns room for what pieces leave behind, for what enters them, and for the sum of their steps."""
-    shape = (x.shape[0], pieces, x.shape[2])
-    left, entering = (x.new_empty(*shape, state, dtype=torch.float32) for _ in range(2))
-    return left, entering, x.new_empty(shape, dtype=torch.float32)
+def _constants(x: Tensor, state: int, launch: Launch) -> dict[str, int | bool]:
+    """Returns what kernels are compiled for."""
+    _, length, channels = x.shape
+    even = length % GROUP == 0 and channels % launch.block == 0
+    # Rounding inputs to bfloat16 changes far more than the series would.
+    return {
+        "CHANNELS": channels, "STATE": state, "BLOCK": launch.block, "EVEN": even, "SERIES": x.dtype != torch.bfloat16
+    }  # fmt: skip
+
+
+def _carried(value: Tensor, step: Tensor, decay: Tensor, factor: Tensor, cut: Cut, *, reverse: bool) -> Tensor:
+    """Returns w before every piece, from x and B; if `reverse`, the adjoint behind it, from the gradient of y and C."""
+    batch, length, channels = value.shape
+    state, blocks, parts = decay.shape[1], triton.cdiv(channels, LEAVE.block), cut.pieces * cut.split
+    left = value.new_empty(batch, parts, channels, state, dtype=torch.float32)
+    elapsed = value.new_empty(batch, parts, channels, dtype=torch.float32)
+    carried = value.new_empty(batch, cut.pieces, channels, state, dtype=torch.float32)
+    leave_kernel[(blocks, parts - cut.split, batch)](
+        value, step, decay, factor, left, elapsed, length, parts, cut.piece_length // cut.split,
+        cut.split if reverse else 0,
+        REVERSE=reverse, **_constants(value, state, LEAVE), num_warps=1, maxnreg=LEAVE.registers,
+    )  # fmt: skip
+    carry_kernel[(blocks, batch)](
+        left, elapsed, decay, carried, channels, cut.pieces, cut.split,
+        STATE=state, BLOCK=LEAVE.block, REVERSE=reverse, num_warps=1,
+    )  # fmt: skip
+    return carried
 
 
 @_scan.register_fake

@@ -1,5 +1,6 @@
 """Planes of several channels, in parts: the same as in memory, with maps, from and to every format."""
 
+import functools
 import itertools
 import json
 
@@ -13,12 +14,14 @@ import zarr
 
 from allfocus.batch.cluster import Lost
 from allfocus.batch.planes import fusion as plane_fusion
+from allfocus.batch.planes import reading
 from allfocus.batch.planes import tasks as plane_tasks
-from allfocus.batch.planes.fusion import block_side, fuse_planes
-from allfocus.batch.planes.reading import PlaneSource, describe_planes
+from allfocus.batch.planes.fusion import block_side
+from allfocus.batch.planes.reading import PlaneSource
 from allfocus.depth.measurement import FusedStack, enlarge_map, learn_shape, measure_tile, reduce_decision
 from allfocus.errors import AllfocusError, InputError
-from allfocus.fusion import areas, frame_source, planning
+from allfocus.fusion import areas, planning
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.images.spool import reduce_frame
 from allfocus.images.stack_file import open_stack_file
 from allfocus.scenes.rendering import render_scene
@@ -26,6 +29,10 @@ from allfocus.scenes.rendering import render_scene
 NAMES = ("DAPI", "GFP", "RFP", "Cy5")
 COLOURS = ("0000FF", "00FF00", "FF0000", "FF00FF")
 SIZE, PLANES = (300, 420), 3
+AS_LARGE = DecisionSettings(plan_pixels=40_000, largest_full_scale=1000)
+"""Planes of a hundred thousand pixels are decided at half scale, with context."""
+fuse_planes = functools.partial(plane_fusion.fuse_planes, settings=AS_LARGE)
+describe_planes = functools.partial(reading.describe_planes, settings=AS_LARGE)
 
 
 class ThisProcess:
@@ -50,10 +57,8 @@ class ThisProcess:
 
 @pytest.fixture(autouse=True)
 def as_if_large(monkeypatch):
-    """Half scale, context and several windows for planes of a hundred thousand pixels."""
+    """Several windows for planes of a hundred thousand pixels."""
     monkeypatch.setattr(plane_fusion, "Cluster", ThisProcess)
-    monkeypatch.setattr(planning, "PLAN_PIXELS", 40_000)
-    monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1000)
     monkeypatch.setattr(plane_tasks, "SURVEY_SIDE", 256)
     monkeypatch.setattr(plane_fusion, "CHUNK", 256)
     plane_tasks._source.cache_clear()
@@ -92,7 +97,7 @@ class _Held:
     def __init__(self, source, pixels, layers):
         self._source = source
         self._pixels = np.moveaxis(pixels[layers], 0, -1).astype(np.float32) / 65535
-        self.shape = self._pixels.shape[1:]
+        self.shape, self.scale = self._pixels.shape[1:], source.scale
 
     def __len__(self):
         return len(self._pixels)
@@ -114,7 +119,7 @@ class _Held:
 
 def in_memory(stack, pixels, layers, **options):
     source = _Held(PlaneSource(describe_planes(stack, **options)), pixels, layers)
-    plan = planning.plan_fusion(source, unveil=False, device="cpu")
+    plan = planning.plan_fusion(source, unveil=False, device="cpu", settings=AS_LARGE)
     return areas.fuse_area(plan, source, (slice(0, SIZE[0]), slice(0, SIZE[1])), device="cpu")
 
 

@@ -1,5 +1,7 @@
 """Planes larger than the memory: read in tiles, fused in blocks, equal to fusing them in memory."""
 
+import dataclasses
+import functools
 import json
 import os
 
@@ -15,12 +17,17 @@ from allfocus.batch.cluster import Lost
 from allfocus.batch.planes import fusion as plane_fusion
 from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes import work_folder as plane_work
-from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.batch.planes.reading import PlaneSource, describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.fusion import frame_source, planning
+from allfocus.fusion.frame_source import MemorySource
+from allfocus.fusion.methods import METHODS
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.images.ome_zarr_reading import describe_zarr
 from allfocus.images.ome_zarr_results import ZarrResult
+
+AS_LARGE = DecisionSettings(plan_pixels=40_000, largest_full_scale=1000)
+"""Planes of a million pixels are decided at half scale, with context."""
+fuse_planes = functools.partial(plane_fusion.fuse_planes, settings=AS_LARGE)
 
 
 class ThisProcess:
@@ -45,10 +52,8 @@ class ThisProcess:
 
 @pytest.fixture
 def as_if_large(monkeypatch):
-    """Half scale, context and several windows for planes of a million pixels."""
+    """Several windows for planes of a million pixels."""
     monkeypatch.setattr(plane_fusion, "Cluster", ThisProcess)
-    monkeypatch.setattr(planning, "PLAN_PIXELS", 40_000)
-    monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1000)
     monkeypatch.setattr(plane_tasks, "SURVEY_SIDE", 256)
     monkeypatch.setattr(plane_fusion, "CHUNK", 256)
     plane_tasks._source.cache_clear()
@@ -66,7 +71,8 @@ def planes(tmp_path, plane_pixels, write_planes):
 def in_memory(pixels):
     import allfocus
 
-    return allfocus.fuse(list(pixels), method="ips").image
+    method = dataclasses.replace(METHODS["ips"], options={"settings": AS_LARGE})
+    return allfocus.fuse(list(pixels), method=method).image
 
 
 def test_blocks_give_what_memory_gives(tmp_path, planes, plane_pixels, as_if_large):
@@ -79,7 +85,7 @@ def test_blocks_give_what_memory_gives(tmp_path, planes, plane_pixels, as_if_lar
 
 
 def test_the_survey_in_blocks_finds_what_a_look_at_the_whole_finds(tmp_path, planes, plane_pixels, as_if_large):
-    stack = describe_planes(planes)
+    stack = describe_planes(planes, settings=AS_LARGE)
     (tmp_path / "survey").mkdir()
     job = plane_tasks.PlaneJob(stack, str(tmp_path), ZarrResult("", (), ()))
     blocks = plane_tasks.cut_blocks(stack.size, plane_tasks.survey_side(stack))
@@ -87,7 +93,8 @@ def test_the_survey_in_blocks_finds_what_a_look_at_the_whole_finds(tmp_path, pla
     for block in blocks:
         plane_tasks.survey_block(job, block)
     surveyed = plane_tasks._surveyed_source(job)
-    whole = frame_source.MemorySource([plane.astype(np.float32) / 255 for plane in plane_pixels[:, :401, :901]])
+    frames = [plane.astype(np.float32) / 255 for plane in plane_pixels[:, :401, :901]]
+    whole = MemorySource(frames, settings=AS_LARGE)
     np.testing.assert_allclose(surveyed.sharpness(), whole.sharpness(), rtol=1e-5, atol=1e-9)
     factor = plane_tasks.context_factor(stack)
     assert factor > 1

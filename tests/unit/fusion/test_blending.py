@@ -6,7 +6,6 @@ import pytest
 
 from allfocus.fusion.blending import (
     EVIDENCE_WINDOW,
-    FAINTEST_OPACITY,
     LARGEST_MARGIN,
     Veil,
     blend_frames,
@@ -16,6 +15,7 @@ from allfocus.fusion.blending import (
     stack_evidence,
     unveil,
 )
+from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.images.transfer import SRGB, Curve
 
 
@@ -222,7 +222,7 @@ def veiled(behind, opacity, colour, *, low=0.0, span=1.0):
 @pytest.mark.parametrize("shape", [(24, 30, 3), (24, 30)])
 def test_a_veil_that_is_known_is_taken_off(shape, low, span):
     behind = (low + span * (0.1 + 0.8 * textured(0, shape))).astype(np.float32)
-    opacity = np.linspace(2 * FAINTEST_OPACITY, 0.85, 30, dtype=np.float32)[None].repeat(24, axis=0)
+    opacity = np.linspace(2 * AS_CHOSEN.faintest_opacity, 0.85, 30, dtype=np.float32)[None].repeat(24, axis=0)
     frame, veil = veiled(behind, opacity, 0.7, low=low, span=span)
     before = frame.copy()
     assert np.abs(frame - behind).max() > 0.3 * span
@@ -235,12 +235,12 @@ def test_a_veil_that_is_known_is_taken_off(shape, low, span):
 def test_a_faint_veil_is_left_and_pixels_without_one_stay_to_the_bit():
     frame = textured(0, (10, 12, 3))
     opacity = np.zeros((10, 12), np.float32)
-    opacity[5], opacity[8] = FAINTEST_OPACITY, 0.5
+    opacity[5], opacity[8] = AS_CHOSEN.faintest_opacity, 0.5
     found = unveil(frame, Veil(opacity, np.full((10, 12, 3), 0.01, np.float32)), 0.1, 0.9)
     untouched = opacity < 0.5
     np.testing.assert_array_equal(found[untouched], frame[untouched])
     assert (found[~untouched] != frame[~untouched]).all()
-    faint = Veil(np.minimum(opacity, FAINTEST_OPACITY), np.full((10, 12, 3), 0.01, np.float32))
+    faint = Veil(np.minimum(opacity, AS_CHOSEN.faintest_opacity), np.full((10, 12, 3), 0.01, np.float32))
     assert unveil(frame, faint, 0.1, 0.9) is frame
 
 

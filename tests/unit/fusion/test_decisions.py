@@ -6,12 +6,12 @@ import pytest
 from allfocus.fusion.decisions import (
     EXCLUSION,
     LONELY,
-    LONELY_CANDIDATE,
     VEIL_CHANNELS,
     LevelDecisions,
     Tile,
     make_tile,
 )
+from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.fusion.windows import split_core
 
 ORDER = (3, 0, 2, 1)
@@ -94,9 +94,9 @@ def test_a_frame_with_company_is_out_when_it_is_the_exclusion_behind_and_no_soon
 def test_a_single_pixel_keeps_a_frame_in_the_running_unless_it_is_far_behind(places, ahead, stays):
     logits = np.full((3, 8, 8), -20, np.float32)
     logits[0] = 0
-    logits[2, 7, 1] = LONELY_CANDIDATE + np.float32(ahead)
+    logits[2, 7, 1] = AS_CHOSEN.lonely_candidate + np.float32(ahead)
     if places > 1:
-        logits[2, 5:8, 0:3] = LONELY_CANDIDATE + np.float32(ahead)
+        logits[2, 5:8, 0:3] = AS_CHOSEN.lonely_candidate + np.float32(ahead)
     veil = np.zeros((3, VEIL_CHANNELS, 2, 2), np.float32)
     tile = make_tile((slice(0, 8), slice(0, 8)), (4, 5, 6), logits, veil)
     assert tile.chosen == ((4, 6) if stays else (4,))
@@ -173,7 +173,7 @@ def test_nobody_competes_where_nothing_was_decided(said):
 
 def test_tiles_can_be_added_one_by_one(said):
     decisions = LevelDecisions(ORDER)
-    for half in split_core((slice(0, 44), slice(0, 62))):
+    for half in split_core((slice(0, 44), slice(0, 62)), AS_CHOSEN.smallest_core):
         decisions.add(make_tile(half, ORDER, *cut(said, half)))
     assert all(isinstance(tile, Tile) for tile in decisions.tiles)
     assert decisions.competing(WHOLE) == [3, 0, 1]

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 from allfocus.errors import InputError
-from allfocus.fusion import frame_source
 from allfocus.fusion.frame_source import (
-    LARGEST_FULL_SCALE,
     MemorySource,
     SpoolSource,
-    decision_scale,
     enlarge,
     open_spool,
 )
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.windows import block_sharpness, coarsest_level, level_size
 from allfocus.images.spool import FrameSpool, reduce_frame
 
@@ -28,11 +26,15 @@ def random_frames(count, shape, bits=8):
 
 
 @pytest.fixture(params=[1, 2])
-def scale(request, monkeypatch):
-    """Frames of any size are decided at full scale, or at half."""
-    if request.param == 2:
-        monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
+def scale(request):
+    """Frames are decided at full scale, or at half."""
     return request.param
+
+
+@pytest.fixture
+def settings(scale):
+    """By which frames of any size are decided at that scale."""
+    return AS_CHOSEN if scale == 1 else DecisionSettings(largest_full_scale=0)
 
 
 def fill(spool, frames, masks=None):
@@ -42,15 +44,16 @@ def fill(spool, frames, masks=None):
 
 
 def test_pictures_are_decided_at_half_scale_beyond_the_largest():
-    assert decision_scale(1, LARGEST_FULL_SCALE) == 1
-    assert decision_scale(1, LARGEST_FULL_SCALE + 1) == 2
+    largest = AS_CHOSEN.largest_full_scale
+    assert AS_CHOSEN.scale(1, largest) == 1
+    assert AS_CHOSEN.scale(1, largest + 1) == 2
 
 
 @pytest.mark.parametrize("shape", [(45, 63, 3), (45, 63)])
-def test_both_sources_know_their_frames(scale, shape):
+def test_both_sources_know_their_frames(settings, shape):
     frames = random_frames(3, shape)
-    with fill(open_spool(8), frames) as spool:
-        for source in (MemorySource(frames), SpoolSource(spool)):
+    with fill(open_spool(8, settings=settings), frames) as spool:
+        for source in (MemorySource(frames, settings=settings), SpoolSource(spool)):
             assert len(source) == 3
             assert source.shape == shape
             for index, frame in enumerate(frames):
@@ -60,10 +63,10 @@ def test_both_sources_know_their_frames(scale, shape):
 
 @pytest.mark.parametrize("shape", [(45, 63, 3), (46, 62)])
 @pytest.mark.parametrize("bits", [8, 16, 32])
-def test_a_reduced_area_is_that_part_of_the_reduced_frame(scale, shape, bits):
+def test_a_reduced_area_is_that_part_of_the_reduced_frame(scale, settings, shape, bits):
     frames = random_frames(2, shape, min(bits, 16))
-    with fill(open_spool(bits), frames) as spool:
-        for source in (MemorySource(frames), SpoolSource(spool)):
+    with fill(open_spool(bits, settings=settings), frames) as spool:
+        for source in (MemorySource(frames, settings=settings), SpoolSource(spool)):
             reduced = source.read_reduced(1, EVERYTHING)
             assert reduced.dtype == np.float32
             assert reduced.shape[:2] == (-(-shape[0] // scale), -(-shape[1] // scale))
@@ -73,21 +76,21 @@ def test_a_reduced_area_is_that_part_of_the_reduced_frame(scale, shape, bits):
             np.testing.assert_allclose(reduced, reduce_frame(frames[1], scale), atol=rounding + 1e-7)
 
 
-def test_memory_and_disk_are_equally_sharp(scale):
+def test_memory_and_disk_are_equally_sharp(scale, settings):
     frames = random_frames(3, (70, 100, 3))
-    with fill(open_spool(32), frames) as spool:
+    with fill(open_spool(32, settings=settings), frames) as spool:
         on_disk = SpoolSource(spool).sharpness()
-    in_memory = MemorySource(frames).sharpness()
+    in_memory = MemorySource(frames, settings=settings).sharpness()
     np.testing.assert_array_equal(on_disk, in_memory)
     np.testing.assert_array_equal(in_memory[2], block_sharpness(reduce_frame(frames[2], scale)))
 
 
-def test_both_sources_know_where_their_frames_have_pixels(scale):
+def test_both_sources_know_where_their_frames_have_pixels(settings):
     frames = random_frames(3, (45, 63))
     masks = [np.random.default_rng(seed).random((45, 63)) > 0.5 for seed in range(3)]
     masks[1][:] = True
-    with fill(open_spool(8), frames, masks) as spool:
-        for source in (MemorySource(frames, masks), SpoolSource(spool)):
+    with fill(open_spool(8, settings=settings), frames, masks) as spool:
+        for source in (MemorySource(frames, masks, settings=settings), SpoolSource(spool)):
             for index, mask in enumerate(masks):
                 found = source.read_valid(index, AREA)
                 assert found.dtype == bool
@@ -100,8 +103,7 @@ def test_masks_that_hide_nothing_are_none_on_disk():
         assert SpoolSource(spool).read_valid(0, AREA) is None
 
 
-def test_a_spool_that_lacks_reduced_frames_is_refused(monkeypatch):
-    monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
+def test_a_spool_that_lacks_reduced_frames_is_refused():
     with (
         fill(FrameSpool(bit_depth=8), random_frames(2, (8, 8))) as spool,
         pytest.raises(ValueError, match="open_spool"),
@@ -112,7 +114,7 @@ def test_a_spool_that_lacks_reduced_frames_is_refused(monkeypatch):
 @pytest.mark.parametrize("shape", [(145, 163, 3), (146, 162)])
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_every_level_is_half_of_the_one_before_on_disk_as_in_memory(scale, shape, bits, level):
+def test_every_level_is_half_of_the_one_before_on_disk_as_in_memory(scale, settings, shape, bits, level):
     frames = random_frames(2, shape, min(bits, 16))
     expected = reduce_frame(frames[1], scale)
     for _ in range(level):
@@ -120,8 +122,8 @@ def test_every_level_is_half_of_the_one_before_on_disk_as_in_memory(scale, shape
     decided = -(-shape[0] // scale), -(-shape[1] // scale)
     assert expected.shape[:2] == level_size(decided, level)
     area = (slice(3, 15), slice(6, 19))
-    with fill(open_spool(bits), frames) as spool:
-        for source in (MemorySource(frames), SpoolSource(spool)):
+    with fill(open_spool(bits, settings=settings), frames) as spool:
+        for source in (MemorySource(frames, settings=settings), SpoolSource(spool)):
             found = source.read_reduced(1, EVERYTHING, level)
             assert found.dtype == np.float32
             # On disk every halving rounds to the levels of the frames.
@@ -132,12 +134,12 @@ def test_every_level_is_half_of_the_one_before_on_disk_as_in_memory(scale, shape
 
 @pytest.mark.parametrize("size", [(33, 1), (1, 1), (500, 90), (31, 1300)])
 @pytest.mark.parametrize("frames", [2, 4000])
-def test_the_coarsest_level_that_a_plan_can_ask_for_is_there(scale, size, frames):
+def test_the_coarsest_level_that_a_plan_can_ask_for_is_there(scale, settings, size, frames):
     pictures = random_frames(2, size)
     decided = -(-size[0] // scale), -(-size[1] // scale)
-    level = coarsest_level(decided, frames, 20_000)
-    with fill(open_spool(8), pictures) as spool:
-        for source in (MemorySource(pictures), SpoolSource(spool)):
+    level = coarsest_level(decided, frames, most=20_000, longest=AS_CHOSEN.largest_whole_side)
+    with fill(open_spool(8, settings=settings), pictures) as spool:
+        for source in (MemorySource(pictures, settings=settings), SpoolSource(spool)):
             assert source.read_reduced(0, EVERYTHING, level).shape == level_size(decided, level)
 
 

@@ -1,5 +1,6 @@
 """Fusion by the shipped networks: any number of frames, any size, and what the maps beside the picture say."""
 
+import dataclasses
 import hashlib
 import os
 import subprocess
@@ -14,15 +15,17 @@ import onnxruntime
 import pytest
 
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import areas, frame_source, inference, learned, planning, windows
+from allfocus.fusion import areas, inference, learned, planning
 from allfocus.fusion.areas import Maps
 from allfocus.fusion.average import fuse_average
 from allfocus.fusion.frame_source import MemorySource, open_spool
 from allfocus.fusion.learned import fuse_ips
+from allfocus.fusion.methods import METHODS
 from allfocus.fusion.paper import fuse_ips_paper
 from allfocus.fusion.planning import LEAST_NOISE, estimate_noise, plan_fusion, value_range
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.stack_fusion import fuse
-from allfocus.fusion.windows import block_sharpness
+from allfocus.fusion.windows import block_sharpness, cut_cores
 from allfocus.images.transfer import SRGB, Curve
 from allfocus.scenes.rendering import render_scene
 
@@ -211,12 +214,14 @@ def test_an_unknown_device_is_a_clear_error(desk):
 # Windows, threads and what goes wrong in them
 
 
-@pytest.fixture
-def small_windows(monkeypatch):
-    """A stack of 96 x 128 is seen whole at level 1, and level 0 is decided in 2 rows of 2 cores."""
-    monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
-    monkeypatch.setattr(windows, "CORE", 64)
-    assert len(list(windows.cut_cores((slice(0, 96), slice(0, 128))))) == 4
+SMALL_WINDOWS = DecisionSettings(largest_whole_side=64, core=64)
+"""A stack of 96 x 128 is seen whole at level 1, and level 0 is decided in 2 rows of 2 cores."""
+HALF_SCALE = DecisionSettings(largest_full_scale=1, largest_whole_side=32, core=32)
+"""The same at half scale."""
+
+
+def test_small_windows_are_two_rows_of_two_cores():
+    assert len(list(cut_cores((slice(0, 96), slice(0, 128)), SMALL_WINDOWS.core))) == 4
 
 
 def use_cores(monkeypatch, count):
@@ -237,15 +242,10 @@ def test_the_number_of_cores_changes_no_bit_of_a_whole_stack(monkeypatch, desk, 
         np.testing.assert_array_equal(other, one)
 
 
-@pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("half_scale", [False, True])
-def test_the_number_of_cores_changes_no_bit_of_windows(monkeypatch, desk, half_scale):
-    if half_scale:
-        monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
-        monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 32)
-        monkeypatch.setattr(windows, "CORE", 32)
+@pytest.mark.parametrize("settings", [SMALL_WINDOWS, HALF_SCALE], ids=["full scale", "half scale"])
+def test_the_number_of_cores_changes_no_bit_of_windows(monkeypatch, desk, settings):
     use_cores(monkeypatch, 1)
-    expected = fuse_ips(desk.frames, device="cpu")
+    expected = fuse_ips(desk.frames, device="cpu", settings=settings)
     use_cores(monkeypatch, 3)
     seen = set()
     run_core = areas._run_core
@@ -255,7 +255,7 @@ def test_the_number_of_cores_changes_no_bit_of_windows(monkeypatch, desk, half_s
         return run_core(*arguments, **options)
 
     monkeypatch.setattr(areas, "_run_core", watch)
-    for one, other in zip(expected, fuse_ips(desk.frames, device="cpu"), strict=True):
+    for one, other in zip(expected, fuse_ips(desk.frames, device="cpu", settings=settings), strict=True):
         np.testing.assert_array_equal(other, one)
     # Windows were at work in threads of one core each, or the test would prove nothing.
     assert seen == {(True, 1)}
@@ -264,16 +264,15 @@ def test_the_number_of_cores_changes_no_bit_of_windows(monkeypatch, desk, half_s
 
 FUSE_AND_PRINT = """
 import hashlib
-from allfocus.fusion import windows
 from allfocus.fusion.learned import fuse_ips
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.scenes.rendering import render_scene
-windows.LARGEST_WHOLE_SIDE = windows.CORE = 64
-maps = fuse_ips(render_scene("desk", frames=6, size=(96, 128)).frames, device="cpu")
+settings = DecisionSettings(largest_whole_side=64, core=64)
+maps = fuse_ips(render_scene("desk", frames=6, size=(96, 128)).frames, device="cpu", settings=settings)
 print(hashlib.sha256(b"".join(own.tobytes() for own in maps)).hexdigest())
 """
 
 
-@pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("cores", ["1", "3"])
 def test_a_program_of_its_own_with_another_number_of_cores_gives_the_same_bits(desk, cores):
     """The variable reaches every library that reads it when it is loaded, not only ours."""
@@ -282,11 +281,10 @@ def test_a_program_of_its_own_with_another_number_of_cores_gives_the_same_bits(d
     printed = subprocess.run(
         [sys.executable, "-c", FUSE_AND_PRINT], env=environment, capture_output=True, text=True, check=True
     ).stdout.strip()
-    maps = fuse_ips(desk.frames, device="cpu")
+    maps = fuse_ips(desk.frames, device="cpu", settings=SMALL_WINDOWS)
     assert printed == hashlib.sha256(b"".join(own.tobytes() for own in maps)).hexdigest()
 
 
-@pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize("failing", [(0, 0), (0, 64), (64, 64)])
@@ -303,11 +301,10 @@ def test_what_goes_wrong_in_a_window_comes_out_and_leaves_no_thread(monkeypatch,
 
     monkeypatch.setattr(areas, "_fuse_core", fail)
     with pytest.raises(error, match="in a window"):
-        fuse_ips(desk.frames)
+        fuse_ips(desk.frames, settings=SMALL_WINDOWS)
     assert window_threads() == []
 
 
-@pytest.mark.usefixtures("small_windows")
 def test_an_interruption_while_windows_are_at_work_leaves_no_thread(monkeypatch, desk):
     use_cores(monkeypatch, 3)
 
@@ -315,11 +312,10 @@ def test_an_interruption_while_windows_are_at_work_leaves_no_thread(monkeypatch,
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fuse_ips(desk.frames, progress=interrupt)
+        fuse_ips(desk.frames, progress=interrupt, settings=SMALL_WINDOWS)
     assert window_threads() == []
 
 
-@pytest.mark.usefixtures("small_windows")
 def test_results_do_not_pile_up_when_they_are_taken_slowly(monkeypatch):
     use_cores(monkeypatch, 2)
     started = []
@@ -353,12 +349,11 @@ def test_no_more_windows_are_at_work_at_once_than_may(monkeypatch):
     assert 1 < max(most) <= areas.MOST_WORKERS
 
 
-@pytest.mark.usefixtures("small_windows")
-def test_progress_over_several_levels_goes_up_to_the_end(monkeypatch, desk):
-    monkeypatch.setattr(planning, "PLAN_PIXELS", 6 * 32 * 48)
-    assert plan_fusion(MemorySource(desk.frames)).level == 2
+def test_progress_over_several_levels_goes_up_to_the_end(desk):
+    settings = dataclasses.replace(SMALL_WINDOWS, plan_pixels=6 * 32 * 48)
+    assert plan_fusion(MemorySource(desk.frames), settings=settings).level == 2
     calls = []
-    fuse_ips(desk.frames, progress=lambda *steps: calls.append(steps))
+    fuse_ips(desk.frames, settings=settings, progress=lambda *steps: calls.append(steps))
     done = [number for number, _ in calls]
     assert done == sorted(done)
     assert len(done) == 1 + 4
@@ -368,7 +363,7 @@ def test_progress_over_several_levels_goes_up_to_the_end(monkeypatch, desk):
 
 
 @pytest.mark.parametrize("level", ["plan", "windows"])
-def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, small_windows, desk, level):
+def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, desk, level):
     session = inference._session
 
     class Damaged:
@@ -383,7 +378,7 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, small_win
 
     monkeypatch.setattr(inference, "_session", lambda device, threads, weights, kind, stamp: Damaged(kind))
     with pytest.raises(InputError, match="not numbers"):
-        fuse_ips(desk.frames, device="cpu")
+        fuse_ips(desk.frames, device="cpu", settings=SMALL_WINDOWS)
     assert window_threads() == []
 
 
@@ -402,15 +397,9 @@ def named_by(decision, masks):
     return np.take_along_axis(np.stack(masks), decision[None].astype(int), axis=0)[0]
 
 
-@pytest.fixture(params=["whole", "windows", "half scale"])
-def any_way(request, monkeypatch):
+@pytest.fixture(params=[AS_CHOSEN, SMALL_WINDOWS, HALF_SCALE], ids=["whole", "windows", "half scale"])
+def any_way(request):
     """A stack as a whole, in windows, and in windows decided at half scale."""
-    if request.param != "whole":
-        request.getfixturevalue("small_windows")
-    if request.param == "half scale":
-        monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
-        monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 32)
-        monkeypatch.setattr(windows, "CORE", 32)
     return request.param
 
 
@@ -420,12 +409,12 @@ def test_a_pixel_never_comes_from_a_frame_that_has_none_there(any_way, desk, whe
     masks[0][:40, :70], masks[2][30:, :50], masks[3][20:60, 60:], masks[5][:, 127] = False, False, False, False
     frames = spoil(desk.frames, masks)
     if where == "memory":
-        maps = fuse_ips(frames, valid=masks, unveil=False)
+        maps = fuse_ips(frames, valid=masks, unveil=False, settings=any_way)
     else:
-        with open_spool(32) as spool:
+        with open_spool(32, settings=any_way) as spool:
             for frame, mask in zip(frames, masks, strict=True):
                 spool.append(frame, valid=mask)
-            maps = fuse_ips(spool, unveil=False)
+            maps = fuse_ips(spool, unveil=False, settings=any_way)
     assert named_by(maps.decision, masks).all()
     # Nothing of the white gets in, not even a thousandth.
     there = [np.where(mask[..., None], frame, 0) for frame, mask in zip(frames, masks, strict=True)]
@@ -439,7 +428,7 @@ def test_a_pixel_that_one_frame_alone_has_comes_from_it(any_way, desk, unveil):
     masks[0][:] = True
     for mask in masks[1:]:
         mask[:, 50:] = True
-    maps = fuse_ips(spoil(desk.frames, masks), valid=masks, unveil=unveil)
+    maps = fuse_ips(spoil(desk.frames, masks), valid=masks, unveil=unveil, settings=any_way)
     assert (maps.decision[:, :50] == 0).all()
     np.testing.assert_allclose(maps.image[:, :50], desk.frames[0][:, :50] * 0.9, atol=1e-6)
     np.testing.assert_allclose(maps.depth[:, :50], 0, atol=1e-6)
@@ -450,11 +439,11 @@ def test_the_only_frame_that_has_a_pixel_is_looked_at_though_it_is_never_sharp(a
     """The last frame is without any detail; no window would choose it for what it shows."""
     sharp = [desk.truth, *(cv2.GaussianBlur(desk.truth, (0, 0), sigma) for sigma in (1, 2, 3))]
     frames = [*sharp, cv2.GaussianBlur(desk.truth, (0, 0), 30)]
-    assert not (fuse_ips(frames).decision == 4).any()
+    assert not (fuse_ips(frames, settings=any_way).decision == 4).any()
     masks = [np.ones((96, 128), bool) for _ in frames]
     for mask in masks[:4]:
         mask[70:81, 109:120] = False
-    maps = fuse_ips(frames, valid=masks)
+    maps = fuse_ips(frames, valid=masks, settings=any_way)
     assert (maps.decision[70:81, 109:120] == 4).all()
     np.testing.assert_allclose(maps.image[70:81, 109:120], frames[4][70:81, 109:120], atol=1e-6)
     far = np.ones((96, 128), bool)
@@ -466,8 +455,8 @@ def test_pixels_that_no_frame_has_are_no_reason_to_fail(any_way, desk):
     masks = [np.ones((96, 128), bool) for _ in desk.frames]
     for mask in masks:
         mask[10:30, 20:90] = False
-    maps = fuse_ips(desk.frames, valid=masks, unveil=False)
-    for own in (*maps, *fuse_ips(desk.frames, valid=masks)):
+    maps = fuse_ips(desk.frames, valid=masks, unveil=False, settings=any_way)
+    for own in (*maps, *fuse_ips(desk.frames, valid=masks, settings=any_way)):
         assert np.isfinite(own).all()
     assert (maps.image >= np.min(desk.frames, axis=0) - 1e-6).all()
     assert (maps.image <= np.max(desk.frames, axis=0) + 1e-6).all()
@@ -475,13 +464,14 @@ def test_pixels_that_no_frame_has_are_no_reason_to_fail(any_way, desk):
 
 
 def test_no_pixel_anywhere_is_no_reason_to_fail_either(any_way, desk):
-    maps = fuse_ips(desk.frames, valid=[np.zeros((96, 128), bool)] * len(desk.frames))
+    maps = fuse_ips(desk.frames, valid=[np.zeros((96, 128), bool)] * len(desk.frames), settings=any_way)
     assert np.isfinite(maps.image).all()
 
 
 def test_masks_that_hide_nothing_change_nothing(any_way, desk):
     masks = [np.ones((96, 128), bool) for _ in desk.frames]
-    for one, other in zip(fuse_ips(desk.frames), fuse_ips(desk.frames, valid=masks), strict=True):
+    without, given = (fuse_ips(desk.frames, valid=valid, settings=any_way) for valid in (None, masks))
+    for one, other in zip(without, given, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -507,7 +497,8 @@ def test_a_curve_changes_mixed_pixels_only(desk):
 @pytest.mark.parametrize("count", [2, 14])
 def test_equal_frames_come_back_bit_for_bit_with_a_curve(any_way, bits, count):
     frame = np.random.default_rng(bits).integers(0, 2**bits, (96, 128, 3)).astype(f"uint{bits}")
-    assert (fuse([frame] * count, curve=Curve((SRGB,))).image == frame).all()
+    method = dataclasses.replace(METHODS["ips"], options={"settings": any_way})
+    assert (fuse([frame] * count, method=method, curve=Curve((SRGB,))).image == frame).all()
 
 
 # The range of values
@@ -521,21 +512,15 @@ def from_black_to_white(name, count, size=(150, 190)):
     return frames
 
 
-@pytest.fixture(params=[False, True])
-def in_levels(request, monkeypatch):
-    """As a whole, and as a plan with levels below it."""
-    if request.param:
-        monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
-        monkeypatch.setattr(planning, "PLAN_PIXELS", 5 * 40 * 50)
-    return request.param
-
-
+@pytest.mark.parametrize(
+    "settings", [AS_CHOSEN, DecisionSettings(largest_whole_side=64, plan_pixels=5 * 40 * 50)], ids=["whole", "levels"]
+)
 @pytest.mark.parametrize("name", ["desk", "slope"])
 @pytest.mark.parametrize(("factor", "offset"), [(0.01, 0), (0.25, 0.3), (0.001, 0)])
-def test_the_range_in_which_a_stack_is_stored_does_not_matter(in_levels, name, factor, offset):
+def test_the_range_in_which_a_stack_is_stored_does_not_matter(settings, name, factor, offset):
     frames = from_black_to_white(name, 5)
-    expected = fuse_ips(frames)
-    found = fuse_ips([(factor * frame + offset).astype(np.float32) for frame in frames])
+    expected = fuse_ips(frames, settings=settings)
+    found = fuse_ips([(factor * frame + offset).astype(np.float32) for frame in frames], settings=settings)
     assert (found.decision == expected.decision).mean() >= 0.99
     assert np.abs((found.image - offset) / factor - expected.image).max() <= 2e-3
     assert np.abs(found.confidence - expected.confidence).mean() < 5e-3
@@ -619,22 +604,20 @@ def smooth_between_corners(size, *, difference=0.04):
 
 @pytest.mark.parametrize("noise", [0, 0.002])
 @pytest.mark.parametrize("levels", [False, True])
-def test_frames_that_differ_in_brightness_leave_no_edge_where_there_is_no_detail(monkeypatch, levels, noise):
+def test_frames_that_differ_in_brightness_leave_no_edge_where_there_is_no_detail(levels, noise):
     size = (260, 330)
-    if levels:
-        monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
-        monkeypatch.setattr(planning, "PLAN_PIXELS", 2 * 70 * 90)
+    settings = DecisionSettings(largest_whole_side=128, plan_pixels=2 * 70 * 90) if levels else AS_CHOSEN
     frames, textured = smooth_between_corners(size)
     generator = np.random.default_rng(1)
     noisy = [frame + generator.normal(0, noise, frame.shape).astype(np.float32) for frame in frames]
-    image = fuse_ips(noisy).image.mean(axis=2)
+    image = fuse_ips(noisy, settings=settings).image.mean(axis=2)
     if noise:
         image = cv2.blur(image, (5, 5))
     inside = ~textured[1:, 1:]
     steps = [np.abs(image[1:, 1:] - image[:-1, 1:])[inside].max(), np.abs(image[1:, 1:] - image[1:, :-1])[inside].max()]
     # A switch from one frame to the other is a step of 4 % of 0.35 to 0.7, and a fifth of that over the blur.
     assert max(steps) < 0.0025
-    hard = fuse_ips(noisy, hard=True)
+    hard = fuse_ips(noisy, hard=True, settings=settings)
     assert set(np.unique(hard.decision)) == {0, 1}
 
 
@@ -643,7 +626,7 @@ def test_frames_that_differ_in_brightness_leave_no_edge_where_there_is_no_detail
 
 @pytest.mark.parametrize("prefer", [None, "near"])
 def test_hard_choices_copy_every_pixel_from_the_frame_that_the_decision_names(any_way, desk, prefer):
-    found = fuse_ips(desk.frames, hard=True, prefer=prefer)
+    found = fuse_ips(desk.frames, hard=True, prefer=prefer, settings=any_way)
     named = np.take_along_axis(np.stack(desk.frames), found.decision[None, ..., None].astype(int), axis=0)[0]
     np.testing.assert_array_equal(found.image, named)
     assert len(np.unique(found.decision)) > 1
@@ -651,6 +634,25 @@ def test_hard_choices_copy_every_pixel_from_the_frame_that_the_decision_names(an
 
 def test_hard_choices_agree_with_the_likeliest_frames(desk):
     np.testing.assert_array_equal(fuse_ips(desk.frames, hard=True).decision, fuse_ips(desk.frames).decision)
+
+
+# Settings
+
+
+def test_a_faintest_veil_beyond_all_leaves_every_veil():
+    frames = render_scene("foliage", frames=5, size=(120, 160)).frames
+    left, kept = fuse_ips(frames, unveil=False), fuse_ips(frames, settings=DecisionSettings(faintest_opacity=1))
+    np.testing.assert_array_equal(kept.image, left.image)
+    assert (fuse_ips(frames).image != left.image).any()
+
+
+def test_greater_sharpness_copies_more_pixels(desk):
+    def copied(sharpness):
+        maps = fuse_ips(desk.frames, unveil=False, settings=DecisionSettings(sharpness=sharpness))
+        named = np.take_along_axis(np.stack(desk.frames), maps.decision[None, ..., None].astype(int), axis=0)[0]
+        return (maps.image == named).mean()
+
+    assert copied(1.0) < copied(AS_CHOSEN.sharpness) < copied(8.0)
 
 
 # Confidence
@@ -663,7 +665,7 @@ def test_confidence_is_high_on_texture_and_low_where_there_is_nothing_to_tell(an
     frames = [truth, cv2.GaussianBlur(truth, (0, 0), 3), cv2.GaussianBlur(truth, (0, 0), 5)]
     for frame in frames:
         frame[:, 64:] = 0.5 + generator.normal(0, 0.5 / 255, (96, 64, 3))
-    confidence = fuse_ips([frame.astype(np.float32) for frame in frames]).confidence
+    confidence = fuse_ips([frame.astype(np.float32) for frame in frames], settings=any_way).confidence
     assert confidence.shape == (96, 128)
     assert confidence.dtype == np.float32
     assert 0 <= confidence.min() <= confidence.max() <= 1 + 1e-6
@@ -672,7 +674,7 @@ def test_confidence_is_high_on_texture_and_low_where_there_is_nothing_to_tell(an
 
 
 def test_confidence_in_equal_frames_is_nothing(any_way, desk):
-    assert fuse_ips([desk.frames[0]] * 3).confidence.max() < 1e-3
+    assert fuse_ips([desk.frames[0]] * 3, settings=any_way).confidence.max() < 1e-3
 
 
 # Preference
@@ -680,7 +682,7 @@ def test_confidence_in_equal_frames_is_nothing(any_way, desk):
 
 def test_preference_moves_the_choice_to_its_end_of_the_stack_where_frames_are_even(any_way, desk):
     frames = [desk.frames[0], desk.frames[0].copy()]
-    near, far = fuse_ips(frames, prefer="near"), fuse_ips(frames, prefer="far")
+    near, far = (fuse_ips(frames, prefer=end, settings=any_way) for end in ("near", "far"))
     assert (near.decision == 0).all()
     assert (far.decision == 1).all()
     np.testing.assert_allclose(near.depth, 0, atol=1e-3)

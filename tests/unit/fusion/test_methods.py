@@ -1,6 +1,7 @@
 """The table of methods, `fuse`, and the shared check through `fuse`: what every method that runs must do."""
 
 import base64
+import dataclasses
 import importlib
 import importlib.resources
 import importlib.util
@@ -14,12 +15,13 @@ from hypothesis import strategies as st
 from allfocus import plugins
 from allfocus.cli import main
 from allfocus.errors import InputError, MissingDependencyError
-from allfocus.fusion import areas, detail_meter, mending, method_choice, methods, windows
+from allfocus.fusion import detail_meter, mending, method_choice, methods
 from allfocus.fusion.inference import KEYS
 from allfocus.fusion.maps import FusedMaps
 from allfocus.fusion.method import Abilities, Method
 from allfocus.fusion.method_choice import find_method, require_method
 from allfocus.fusion.methods import METHODS, list_methods
+from allfocus.fusion.settings import DecisionSettings
 from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool
@@ -435,12 +437,10 @@ def test_the_file_of_a_network_is_a_method(desk, own_network):
 
 
 @pytest.mark.parametrize("part", ["whole", "context", "refine"])
-def test_a_network_of_ones_own_is_what_runs_at_every_level(monkeypatch, desk, own_network, part):
+def test_a_network_of_ones_own_is_what_runs_at_every_level(desk, own_network, part):
     """The file is the graph of levels with context, and holds that of the coarsest and the refiner."""
-    monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
-    if part == "refine":
-        for limit in ("CONTEXT_PIXELS", "REFINED_PIXELS"):
-            monkeypatch.setattr(areas, limit, 10_000)
+    refined = {"context_pixels": 10_000, "refined_pixels": 10_000} if part == "refine" else {}
+    settings = DecisionSettings(largest_whole_side=64, **refined)
     model = onnx.load(own_network)
     held = next((entry for entry in model.metadata_props if entry.key == KEYS[part]), None)
     graph = model if held is None else onnx.load_from_string(base64.b64decode(held.value))
@@ -450,7 +450,11 @@ def test_a_network_of_ones_own_is_what_runs_at_every_level(monkeypatch, desk, ow
     if held is not None:
         held.value = base64.b64encode(graph.SerializeToString()).decode()
     onnx.save(model, own_network)
-    assert np.abs(fuse(desk.frames, method=str(own_network)).image - fuse(desk.frames).image).max() > 0.01
+    own, ours = (
+        dataclasses.replace(found, options={**found.options, "settings": settings})
+        for found in (method_choice.find_method(str(own_network)), METHODS["ips"])
+    )
+    assert np.abs(fuse(desk.frames, method=own).image - fuse(desk.frames, method=ours).image).max() > 0.01
 
 
 @pytest.mark.parametrize("content", [b"", b"no network", "another"])

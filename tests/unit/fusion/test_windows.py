@@ -8,20 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from allfocus.fusion import areas, frame_source, planning, windows
+from allfocus.fusion import areas, planning
 from allfocus.fusion.areas import Maps, fuse_area
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions
 from allfocus.fusion.frame_source import MemorySource, open_spool
 from allfocus.fusion.learned import fuse_ips
+from allfocus.fusion.methods import METHODS
 from allfocus.fusion.planning import plan_fusion, plan_levels
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.fusion.windows import (
     BLOCK,
-    CORE,
-    LARGEST_WHOLE_SIDE,
-    MARGIN,
     NOISE_ENERGY,
-    SMALLEST_CORE,
     STEP,
     block_sharpness,
     coarsest_level,
@@ -75,12 +73,12 @@ def test_a_level_has_the_size_of_a_frame_reduced_as_often(size, level):
 
 @given(size=sides, frames=some.integers(2, 500), most=some.sampled_from([100_000, 2_000_000]))
 def test_the_coarsest_level_is_the_finest_that_can_be_seen_whole(size, frames, most):
-    level = coarsest_level(size, frames, most)
+    level = coarsest_level(size, frames, most=most, longest=AS_CHOSEN.largest_whole_side)
 
     def fits(level):
         height, width = level_size(size, level)
         few = frames * height * width <= most or min(height, width) <= 2 * STEP
-        return max(height, width) <= LARGEST_WHOLE_SIDE and few
+        return max(height, width) <= AS_CHOSEN.largest_whole_side and few
 
     assert fits(level)
     assert level == 0 or not fits(level - 1)
@@ -89,13 +87,12 @@ def test_the_coarsest_level_is_the_finest_that_can_be_seen_whole(size, frames, m
 @given(size=sides, frames=some.integers(2, 500))
 def test_the_plan_holds_all_frames_at_every_level_that_fits_and_leaves_the_finest_to_windows(size, frames):
     finest, coarsest = plan_levels(size, frames)
-    scale = frame_source.decision_scale(*size)
-    decided = -(-size[0] // scale), -(-size[1] // scale)
-    assert coarsest == coarsest_level(decided, frames, planning.PLAN_PIXELS)
+    most = AS_CHOSEN.plan_pixels
+    assert coarsest == coarsest_level(size, frames, most=most, longest=AS_CHOSEN.largest_whole_side)
     assert 0 <= finest <= coarsest
     # Level 0 belongs to the plan only if it is all there is.
     assert (finest == 0) == (coarsest == 0)
-    fits = [frames * np.prod(level_size(decided, level)) <= planning.PLAN_PIXELS for level in range(coarsest + 1)]
+    fits = [frames * np.prod(level_size(size, level)) <= most for level in range(coarsest + 1)]
     assert finest == coarsest or fits[finest]
     assert finest <= 1 or not fits[finest - 1]
 
@@ -108,10 +105,10 @@ def test_cores_cover_every_pixel_of_an_area_exactly_once(size, data):
     height, width = (length % 1500 + 1 for length in size)
     area = data.draw(any_area(height, width))
     covered = np.zeros((height, width), np.uint8)
-    for core in cut_cores(area):
+    for core in cut_cores(area, AS_CHOSEN.core):
         covered[core] += 1
         assert pixels_of(core) > 0
-        assert all(own.stop - own.start <= CORE for own in core)
+        assert all(own.stop - own.start <= AS_CHOSEN.core for own in core)
         assert all(own.start % STEP == 0 for own in core)
     assert (covered[area] == 1).all()
     covered[area] = 0
@@ -119,18 +116,18 @@ def test_cores_cover_every_pixel_of_an_area_exactly_once(size, data):
 
 
 def test_cores_of_any_area_lie_on_one_grid():
-    for core in cut_cores((slice(480, 1700), slice(16, 1030))):
+    for core in cut_cores((slice(480, 1700), slice(16, 1030)), AS_CHOSEN.core):
         for own, edges in zip(core, ((480, 1700), (16, 1030)), strict=True):
-            assert own.start % CORE == 0 or own.start == edges[0]
-            assert own.stop % CORE == 0 or own.stop == edges[1]
+            assert own.start % AS_CHOSEN.core == 0 or own.start == edges[0]
+            assert own.stop % AS_CHOSEN.core == 0 or own.stop == edges[1]
 
 
 @given(size=sides, data=some.data())
 def test_halves_of_a_core_are_the_core_and_begin_where_cores_may(size, data):
     core = data.draw(any_area(*size))
-    halves = split_core(core)
+    halves = split_core(core, AS_CHOSEN.smallest_core)
     if halves == [core]:
-        assert max(own.stop - own.start for own in core) < 2 * SMALLEST_CORE
+        assert max(own.stop - own.start for own in core) < 2 * AS_CHOSEN.smallest_core
         return
     first, second = halves
     assert pixels_of(first) + pixels_of(second) == pixels_of(core)
@@ -142,17 +139,18 @@ def test_halves_of_a_core_are_the_core_and_begin_where_cores_may(size, data):
     assert first[1 - longer] == second[1 - longer] == core[1 - longer]
     for half in halves:
         assert half[longer].start % STEP == 0
-        assert half[longer].stop - half[longer].start >= SMALLEST_CORE - STEP
+        assert half[longer].stop - half[longer].start >= AS_CHOSEN.smallest_core - STEP
 
 
 @given(size=sides, data=some.data())
 def test_the_network_sees_a_margin_around_a_core_or_the_end_of_the_picture(size, data):
     core = data.draw(any_area(*size))
-    region = grow(core, size)
+    margin = AS_CHOSEN.margin
+    region = grow(core, size, margin)
     for seen, own, length in zip(region, core, size, strict=True):
         assert seen.start % STEP == seen.stop % STEP == 0
-        assert seen.start == max(0, own.start - MARGIN)
-        assert own.stop + MARGIN <= seen.stop < own.stop + MARGIN + STEP or length <= seen.stop < length + STEP
+        assert seen.start == max(0, own.start - margin)
+        assert own.stop + margin <= seen.stop < own.stop + margin + STEP or length <= seen.stop < length + STEP
     for seen, above in zip(region, halve(region), strict=True):
         assert (2 * above.start, 2 * above.stop) == (seen.start, seen.stop)
         # The veil of the level above is known for every four pixels.
@@ -163,7 +161,7 @@ def test_margins_and_cores_lie_on_the_grids_of_the_network():
     pytest.importorskip("torch")
     from allfocus.network import contract, stack_network
 
-    assert MARGIN % STEP == 0
+    assert AS_CHOSEN.margin % STEP == 0
     assert STEP % (2 * contract.SIZE_MULTIPLE) == 0
     assert stack_network.REACH < FULL_MARGIN
 
@@ -233,35 +231,34 @@ def desk():
     return render_scene("desk", frames=6, size=SIZE)
 
 
-@pytest.fixture
-def levels(monkeypatch):
-    """A picture of 301 x 397 is seen whole at level 2; levels 1 and 0 are decided in windows, with a full margin."""
-    monkeypatch.setattr(windows, "MARGIN", FULL_MARGIN)
-    monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
-    monkeypatch.setattr(planning, "PLAN_PIXELS", 50_000)
+LEVELS = DecisionSettings(margin=FULL_MARGIN, largest_whole_side=128, plan_pixels=50_000)
+"""A picture of 301 x 397 is seen whole at level 2; levels 1 and 0 are decided in windows, with a full margin."""
+HALF_SCALE = dataclasses.replace(LEVELS, largest_whole_side=64, plan_pixels=15_000, largest_full_scale=1)
+"""The same, decided at half scale."""
 
 
-@pytest.fixture(params=[1, 2])
-def scale(request, monkeypatch, levels):
-    """The same, decided at full and at half scale."""
-    if request.param == 2:
-        monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 64)
-        monkeypatch.setattr(planning, "PLAN_PIXELS", 15_000)
-        monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
+@pytest.fixture(params=[LEVELS, HALF_SCALE], ids=["1", "2"])
+def settings(request):
+    """Levels and windows, at full and at half scale."""
     return request.param
 
 
-_KEPT: dict[int, tuple[planning.Plan, Maps]] = {}
+def adjust(plan, **changes):
+    """The plan with other settings for what is left to decide."""
+    return dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, **changes))
+
+
+_KEPT: dict[DecisionSettings, tuple[planning.Plan, Maps]] = {}
 
 
 @pytest.fixture
-def fused_once(desk, scale):
+def fused_once(desk, settings):
     """The plan and the maps of the desk in one core; made once for each scale."""
-    if scale not in _KEPT:
-        source = MemorySource(desk.frames)
-        plan = plan_fusion(source)
-        _KEPT[scale] = plan, fuse_area(plan, source, WHOLE)
-    return _KEPT[scale]
+    if settings not in _KEPT:
+        source = MemorySource(desk.frames, settings=settings)
+        plan = plan_fusion(source, settings=settings)
+        _KEPT[settings] = plan, fuse_area(plan, source, WHOLE)
+    return _KEPT[settings]
 
 
 def watch_network(monkeypatch) -> list[tuple[int, ...]]:
@@ -278,6 +275,11 @@ def watch_network(monkeypatch) -> list[tuple[int, ...]]:
     return seen
 
 
+def ips_by(settings):
+    """The method ips with other settings."""
+    return dataclasses.replace(METHODS["ips"], options={"settings": settings})
+
+
 def assert_same(found, expected):
     """The same picture but for rounding, and the same decisions but for a pixel or two that are even."""
     assert np.abs(found.image - expected.image).max() <= 1e-5
@@ -290,10 +292,10 @@ def crop(maps, area):
 
 
 @pytest.mark.parametrize(("core", "working"), [(128, None), (64, None), (512, 1)])
-def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, scale, core, working):
-    source = MemorySource(desk.frames)
-    plan = plan_fusion(source)
-    assert (plan.scale, plan.level) == (scale, 2)
+def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, settings, core, working):
+    source = MemorySource(desk.frames, settings=settings)
+    plan = plan_fusion(source, settings=settings)
+    assert (plan.scale, plan.level) == (2 if settings is HALF_SCALE else 1, 2)
     seen = watch_network(monkeypatch)
     expected = fuse_area(plan, source, WHOLE)
     # One core, so the network saw everything at once at each level.
@@ -302,10 +304,7 @@ def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, scale, co
         tuple(-(-length // STEP) * STEP for length in level_size(size, level)) for level in (1, 0)
     ]
     seen.clear()
-    monkeypatch.setattr(windows, "CORE", core)
-    if working is not None:
-        monkeypatch.setattr(areas, "WORKING_PIXELS", working)
-    found = fuse_area(plan, source, WHOLE)
+    found = fuse_area(adjust(plan, core=core, working_pixels=working or settings.working_pixels), source, WHOLE)
     # Windows were smaller than the picture, or the test would prove nothing.
     assert len(seen) > 4
     assert any(shape[2] < size[0] and shape[3] < size[1] for shape in seen)
@@ -315,27 +314,24 @@ def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, scale, co
 
 
 @pytest.mark.parametrize("name", ["desk", "slope", "foliage", "insect", "circuit"])
-def test_the_margin_that_is_used_costs_less_than_one_level_of_eight_bits(monkeypatch, levels, name):
+def test_the_margin_that_is_used_costs_less_than_one_level_of_eight_bits(name):
     """Even where cores are as small as they get."""
     frames = render_scene(name, frames=6, size=SIZE).frames
     source = MemorySource(frames)
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=LEVELS)
     expected = fuse_area(plan, source, WHOLE)
-    monkeypatch.setattr(windows, "MARGIN", MARGIN)
-    monkeypatch.setattr(windows, "CORE", SMALLEST_CORE)
-    found = fuse_area(plan, source, WHOLE)
+    found = fuse_area(adjust(plan, margin=AS_CHOSEN.margin, core=AS_CHOSEN.smallest_core), source, WHOLE)
     assert np.abs(found.image - expected.image).max() < 1 / 255
     assert (found.decision == expected.decision).mean() >= 0.999
 
 
 @pytest.mark.parametrize("name", ["slope", "foliage", "insect"])
-def test_cores_of_any_size_give_what_one_core_gives_on_other_scenes(monkeypatch, levels, name):
+def test_cores_of_any_size_give_what_one_core_gives_on_other_scenes(name):
     frames = render_scene(name, frames=5, size=SIZE, noise=0.01).frames
     source = MemorySource(frames)
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=LEVELS)
     expected = fuse_area(plan, source, WHOLE)
-    monkeypatch.setattr(windows, "CORE", 64)
-    assert_same(fuse_area(plan, source, WHOLE), expected)
+    assert_same(fuse_area(adjust(plan, core=64), source, WHOLE), expected)
 
 
 @pytest.mark.parametrize(
@@ -348,54 +344,52 @@ def test_cores_of_any_size_give_what_one_core_gives_on_other_scenes(monkeypatch,
     ],
 )
 @pytest.mark.parametrize("core", [512, 64])
-def test_an_area_that_starts_anywhere_is_that_part_of_the_whole(monkeypatch, desk, scale, fused_once, area, core):
-    source = MemorySource(desk.frames)
+def test_an_area_that_starts_anywhere_is_that_part_of_the_whole(desk, settings, fused_once, area, core):
+    source = MemorySource(desk.frames, settings=settings)
     plan, expected = fused_once
-    monkeypatch.setattr(windows, "CORE", core)
-    found = fuse_area(plan, source, area)
+    found = fuse_area(adjust(plan, core=core), source, area)
     assert found.image.shape[:2] == tuple(own.stop - own.start for own in area)
     assert_same(found, crop(expected, area))
 
 
 @pytest.mark.parametrize("core", [512, 64])
-def test_masks_and_windows_do_not_get_into_each_others_way(monkeypatch, desk, levels, core):
+def test_masks_and_windows_do_not_get_into_each_others_way(desk, core):
     """As after alignment: frames lack pixels at the sides, and no border of a core may show."""
     masks = [np.ones(SIZE, bool) for _ in desk.frames]
     masks[1][:20], masks[3][:, 380:], masks[4][250:, 100:180] = False, False, False
     source = MemorySource(desk.frames, masks)
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=LEVELS)
     expected = fuse_area(plan, source, WHOLE)
-    monkeypatch.setattr(windows, "CORE", core)
     area = (slice(60, 301), slice(40, 390))
-    assert_same(fuse_area(plan, source, area), crop(expected, area))
+    assert_same(fuse_area(adjust(plan, core=core), source, area), crop(expected, area))
 
 
-@pytest.mark.usefixtures("levels")
 def test_a_grey_area_is_that_part_of_the_whole_too(desk):
     source = MemorySource([frame[..., 1] for frame in desk.frames[::2]])
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=LEVELS)
     area = (slice(20, 120), slice(150, 397))
     assert_same(fuse_area(plan, source, area), crop(fuse_area(plan, source, WHOLE), area))
 
 
-def test_the_picture_of_fuse_ips_is_that_of_the_plan_and_the_area_of_everything(desk, scale):
-    source = MemorySource(desk.frames)
-    for expected, found in zip(fuse_ips(desk.frames), fuse_area(plan_fusion(source), source, WHOLE), strict=True):
+def test_the_picture_of_fuse_ips_is_that_of_the_plan_and_the_area_of_everything(desk, settings):
+    source = MemorySource(desk.frames, settings=settings)
+    maps = fuse_area(plan_fusion(source, settings=settings), source, WHOLE)
+    for expected, found in zip(fuse_ips(desk.frames, settings=settings), maps, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_an_area_of_a_single_pixel_works(desk, scale):
-    source = MemorySource(desk.frames[:3])
-    last = fuse_area(plan_fusion(source), source, (slice(300, 301), slice(396, 397)))
+def test_an_area_of_a_single_pixel_works(desk, settings):
+    source = MemorySource(desk.frames[:3], settings=settings)
+    last = fuse_area(plan_fusion(source, settings=settings), source, (slice(300, 301), slice(396, 397)))
     assert last.image.shape == (1, 1, 3)
     assert last.decision.shape == last.depth.shape == last.confidence.shape == (1, 1)
-    np.testing.assert_allclose(last.image, fuse_ips(desk.frames[:3]).image[-1:, -1:], atol=1e-5)
+    whole = fuse_ips(desk.frames[:3], settings=settings)
+    np.testing.assert_allclose(last.image, whole.image[-1:, -1:], atol=1e-5)
 
 
-@pytest.mark.usefixtures("levels")
 def test_an_area_reads_only_what_it_needs(monkeypatch, desk):
     source = MemorySource(desk.frames)
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=LEVELS)
     seen = watch_network(monkeypatch)
     read = []
     take = source.read_reduced
@@ -426,22 +420,22 @@ def test_a_stack_that_is_seen_as_a_whole_can_be_fused_in_areas_too(desk):
 
 @pytest.mark.parametrize("count", [3, 14])
 @pytest.mark.parametrize("bits", [8, 16])
-def test_equal_frames_come_back_bit_for_bit_from_windows(scale, bits, count):
+def test_equal_frames_come_back_bit_for_bit_from_windows(settings, bits, count):
     frame = np.random.default_rng(bits).integers(0, 2**bits, (221, 251, 3)).astype(f"uint{bits}")
-    assert (fuse([frame] * count, method="ips", check=False).image == frame).all()
+    assert (fuse([frame] * count, method=ips_by(settings), check=False).image == frame).all()
 
 
 @pytest.mark.parametrize("bits", [8, 16])
-def test_equal_frames_of_a_scene_come_back_bit_for_bit_from_windows(desk, scale, bits):
+def test_equal_frames_of_a_scene_come_back_bit_for_bit_from_windows(desk, settings, bits):
     frame = np.rint(desk.frames[2] * (2**bits - 1)).astype(f"uint{bits}")
-    assert (fuse([frame] * 3, method="ips", check=False).image == frame).all()
+    assert (fuse([frame] * 3, method=ips_by(settings), check=False).image == frame).all()
 
 
 @pytest.mark.parametrize("count", [5, 15])
-def test_the_order_of_frames_does_not_matter_in_windows(scale, count):
+def test_the_order_of_frames_does_not_matter_in_windows(settings, count):
     frames = render_scene("desk", frames=count, size=(197, 261)).frames
     order = np.random.default_rng(count).permutation(count)
-    maps, permuted = fuse_ips(frames), fuse_ips([frames[index] for index in order])
+    maps, permuted = (fuse_ips(own, settings=settings) for own in (frames, [frames[index] for index in order]))
     np.testing.assert_array_equal(permuted.image, maps.image)
     np.testing.assert_array_equal(order[permuted.decision], maps.decision)
     np.testing.assert_array_equal(permuted.confidence, maps.confidence)
@@ -456,51 +450,41 @@ def steep():
     return render_scene("slope", frames=30, size=(160, 200))
 
 
-@pytest.fixture
-def steep_levels(monkeypatch):
-    """Thirty frames of 160 x 200 are seen whole at half that, and decided in windows once more, with a full margin."""
-    monkeypatch.setattr(windows, "MARGIN", FULL_MARGIN)
-    monkeypatch.setattr(areas, "WORKING_PIXELS", 10**9)
-    monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
-    monkeypatch.setattr(planning, "PLAN_PIXELS", 250_000)
+STEEP_LEVELS = dataclasses.replace(LEVELS, working_pixels=10**9, plan_pixels=250_000)
+"""Thirty frames of 160 x 200 are seen whole at half that, and decided in windows once more, with a full margin."""
 
 
-@pytest.mark.usefixtures("steep_levels")
 @pytest.mark.parametrize("smallest", [64, 32])
 def test_windows_are_smaller_where_many_frames_compete_and_none_is_left_out(monkeypatch, steep, smallest):
     seen = watch_network(monkeypatch)
-    expected = fuse_ips(steep.frames)
+    expected = fuse_ips(steep.frames, settings=STEEP_LEVELS)
     assert [shape[2:] for shape in seen] == [(80, 112), (160, 208)]
     assert seen[0][0] == 30
     assert len(np.unique(expected.decision)) >= 25
     seen.clear()
-    monkeypatch.setattr(areas, "WORKING_PIXELS", 1)
-    monkeypatch.setattr(windows, "SMALLEST_CORE", smallest)
-    found = fuse_ips(steep.frames)
+    split = dataclasses.replace(STEEP_LEVELS, working_pixels=1, smallest_core=smallest)
+    found = fuse_ips(steep.frames, settings=split)
     assert len(seen) > (12 if smallest == 32 else 3)
     assert_same(found, expected)
     best = max(peak_signal_noise_ratio(frame, steep.truth) for frame in steep.frames)
     assert peak_signal_noise_ratio(expected.image, steep.truth) > best + 3
 
 
-@pytest.mark.usefixtures("steep_levels")
 def test_a_window_holds_no_more_than_it_may_unless_it_is_as_small_as_windows_get(monkeypatch, steep):
     seen = watch_network(monkeypatch)
-    monkeypatch.setattr(areas, "WORKING_PIXELS", 300_000)
-    monkeypatch.setattr(windows, "SMALLEST_CORE", 32)
-    fuse_ips(steep.frames)
+    settings = dataclasses.replace(STEEP_LEVELS, working_pixels=300_000, smallest_core=32)
+    fuse_ips(steep.frames, settings=settings)
     in_windows = seen[1:]
     assert len(in_windows) > 1
-    smallest = 2 * windows.SMALLEST_CORE + 2 * FULL_MARGIN
+    smallest = 2 * settings.smallest_core + 2 * FULL_MARGIN
     for frames, _, height, width in in_windows:
         assert frames * height * width <= 300_000 or max(height, width) <= smallest
 
 
-@pytest.mark.usefixtures("steep_levels")
 def test_a_frame_that_has_lost_has_no_influence_on_a_window(monkeypatch, steep):
     """Windows see the frames that compete; to see all the others as well must change nothing."""
     source = MemorySource(steep.frames)
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=dataclasses.replace(STEEP_LEVELS, core=64))
     # On the left the last ten have lost, on the right the first ten.
     behind, middle = plan.tile.behind.astype(np.float32), plan.tile.behind.shape[2] // 2
     chosen = np.asarray(plan.tile.chosen)
@@ -509,7 +493,6 @@ def test_a_frame_that_has_lost_has_no_influence_on_a_window(monkeypatch, steep):
     settled, order = plan.settled.copy(), np.asarray(plan.order)
     settled[order >= 20, :, : middle + 12] = settled[order < 10, :, middle - 12 :] = -100
     plan = dataclasses.replace(plan, tile=dataclasses.replace(plan.tile, behind=behind), settled=settled)
-    monkeypatch.setattr(windows, "CORE", 64)
     seen = watch_network(monkeypatch)
     expected = fuse_area(plan, source, whole_of(160, 200))
     few = [shape[0] for shape in seen]
@@ -528,7 +511,6 @@ def texture(seed, size, *, sigma=1.0):
     )
 
 
-@pytest.mark.usefixtures("levels")
 def test_pixels_of_a_frame_that_has_lost_change_nothing():
     """The same seen from the other side: what such a frame shows where it has lost does not matter."""
     sharp = texture(0, SIZE)
@@ -542,7 +524,7 @@ def test_pixels_of_a_frame_that_has_lost_change_nothing():
         frames.append(frame)
     source = MemorySource(frames)
     # The first frame has lost for good beyond column 200, also where there is no detail and nobody has.
-    plan = plan_fusion(source)
+    plan = plan_fusion(source, settings=LEVELS)
     behind, settled = plan.tile.behind.copy(), plan.settled.copy()
     assert (behind[plan.tile.chosen.index(0), :24, 52:] == -EXCLUSION).mean() > 0.9
     behind[plan.tile.chosen.index(0), :, 52:] = -EXCLUSION
@@ -569,8 +551,7 @@ def test_half_scale_is_nearly_as_good_where_single_pixels_are_not_resolved(monke
     truth = np.clip(cv2.resize(desk.truth, (416, 320), interpolation=cv2.INTER_CUBIC), 0, 1)
     full = peak_signal_noise_ratio(fuse_ips(frames).image, truth)
     seen = watch_network(monkeypatch)
-    monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
-    maps = fuse_ips(frames)
+    maps = fuse_ips(frames, settings=DecisionSettings(largest_full_scale=1))
     assert {shape[2:] for shape in seen} == {(160, 208)}
     assert maps.image.shape == (320, 416, 3)
     assert maps.decision.shape == maps.depth.shape == maps.confidence.shape == (320, 416)
@@ -578,9 +559,9 @@ def test_half_scale_is_nearly_as_good_where_single_pixels_are_not_resolved(monke
 
 
 @pytest.mark.parametrize("size", [(229, 245), (197, 250)])
-def test_odd_sides_take_every_pixel_from_the_sources(scale, size):
+def test_odd_sides_take_every_pixel_from_the_sources(settings, size):
     scene = render_scene("desk", frames=3, size=size)
-    maps = fuse_ips(scene.frames, unveil=False)
+    maps = fuse_ips(scene.frames, unveil=False, settings=settings)
     assert maps.image.shape == (*size, 3)
     assert maps.decision.shape == maps.depth.shape == maps.confidence.shape == size
     assert (maps.image >= np.min(scene.frames, axis=0) - 1e-6).all()
@@ -588,10 +569,9 @@ def test_odd_sides_take_every_pixel_from_the_sources(scale, size):
 
 
 @pytest.mark.parametrize("width", [301, 701])
-def test_half_scale_moves_nothing(monkeypatch, width):
+def test_half_scale_moves_nothing(width):
     """A decision that came back enlarged from the wrong place would miss the middle by a pixel or more."""
-    monkeypatch.setattr(frame_source, "LARGEST_FULL_SCALE", 1)
-    monkeypatch.setattr(windows, "LARGEST_WHOLE_SIDE", 128)
+    settings = DecisionSettings(largest_full_scale=1, largest_whole_side=128)
     generator = np.random.default_rng(7)
     truth = cv2.resize(
         generator.random((50, width // 2, 3), dtype=np.float32), (width, 99), interpolation=cv2.INTER_CUBIC
@@ -601,8 +581,8 @@ def test_half_scale_moves_nothing(monkeypatch, width):
     middle = width // 2
     left = np.arange(width) < middle
     frames = [np.where(left[None, :, None], truth, blurred), np.where(left[None, :, None], blurred, truth)]
-    assert plan_fusion(MemorySource(frames)).level > 0
-    decision = fuse_ips(frames).decision
+    assert plan_fusion(MemorySource(frames, settings=settings), settings=settings).level > 0
+    decision = fuse_ips(frames, settings=settings).decision
     borders = (decision == 0).sum(axis=1)
     assert abs(borders.mean() - middle) < 1
     assert (decision[:, : middle - 10] == 0).all()
@@ -610,12 +590,12 @@ def test_half_scale_moves_nothing(monkeypatch, width):
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16, 32])
-def test_frames_on_disk_give_what_frames_in_memory_give(desk, scale, bit_depth):
-    in_memory = fuse_ips(desk.frames)
-    with open_spool(bit_depth) as spool:
+def test_frames_on_disk_give_what_frames_in_memory_give(desk, settings, bit_depth):
+    in_memory = fuse_ips(desk.frames, settings=settings)
+    with open_spool(bit_depth, settings=settings) as spool:
         for frame in desk.frames:
             spool.append(frame)
-        on_disk = fuse_ips(spool)
+        on_disk = fuse_ips(spool, settings=settings)
     if bit_depth == 32:
         for expected, found in zip(in_memory, on_disk, strict=True):
             np.testing.assert_array_equal(found, expected)

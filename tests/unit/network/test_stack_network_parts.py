@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from allfocus.fusion import windows
+from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.network.blocks import HeadMambaBlock, ResBlock
 from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY
 from allfocus.network.stack_network import (
@@ -240,7 +241,7 @@ def test_pixels_beyond_the_reach_change_nothing():
 def test_a_window_with_a_margin_of_the_reach_says_what_the_whole_picture_says(start):
     """Fusion's own margin is less: what it costs is in tests/unit/fusion/test_windows.py."""
     margin = -(-REACH // windows.STEP) * windows.STEP
-    assert 0.75 * REACH < windows.MARGIN <= margin
+    assert 0.75 * REACH < AS_CHOSEN.margin <= margin
     network = small()
     inputs = random_level(3, 32, 208)
     whole = decide(network, *inputs)

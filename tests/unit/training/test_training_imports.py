@@ -32,7 +32,7 @@ import allfocus.network, allfocus.rivals, allfocus.training
 for package in (allfocus.network, allfocus.rivals, allfocus.training):
     for module in pkgutil.iter_modules(package.__path__):
         # Triton exists on GPU machines only; the export runs where the onnx packages are.
-        if module.name not in ("triton_scan", "triton_scan_kernels", "onnx_export"):
+        if module.name not in ("triton_convolution", "triton_scan", "triton_scan_kernels", "onnx_export"):
             importlib.import_module(f"{package.__name__}.{module.name}")
 
 from allfocus.training.recipe import read_recipe

@@ -45,7 +45,7 @@ from allfocus.batch.stack_task import software_key
 from allfocus.depth.units import DepthScale, Length, read_length
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.protection import existing_file
-from allfocus.fusion.frame_source import decision_scale
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
@@ -101,6 +101,7 @@ def fuse_planes(
     patience: float = PATIENCE,
     fill_missing: bool = False,
     overwrite: bool = False,
+    settings: DecisionSettings = AS_CHOSEN,
     progress: StepProgress | None = None,
 ) -> PlaneFusion:
     """One plane that is sharp wherever one of the planes is, with smaller copies; by the method ips.
@@ -130,6 +131,7 @@ def fuse_planes(
         patience: Seconds to wait for a scheduler that is gone.
         fill_missing: Take chunks that an OME-Zarr lacks as empty, which is what Zarr says, instead of as lost.
         overwrite: Replace an OME-Zarr or a TIFF that is there already.
+        settings: At which scales, in which windows and how firmly focus is decided.
         progress: Called after each block; see ``StepProgress``.
 
     Raises:
@@ -150,6 +152,7 @@ def fuse_planes(
         channels=channels if channel is None else str(channel + 1),
         decide_by=decide_by,
         fill_missing=fill_missing,
+        settings=settings,
     )
     scale = _depth_scale(stack, z_step)
     if pixel_size is not None:
@@ -164,14 +167,14 @@ def fuse_planes(
         refuse_inputs(path, stack.files, Path(planes).absolute() if stack.zarr else None)
         _check_place(path)
     block = block_side(block, stack.channels)
-    settings: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "prefer": prefer,
         "block": block,
         "software": software_key("ips"),
         "maps": sorted(targets),
     }
-    settings |= {"z_step": scale.places[-1:], "unit": scale.unit}
-    content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), settings]
+    asked |= {"z_step": scale.places[-1:], "unit": scale.unit}
+    content = [{**dataclasses.asdict(stack), "icc_profile": None}, stack.states(), asked]
     with work_folder(target) as folder:
         for path in (target, *targets.values()):
             _require_free(folder, target, path, overwrite=overwrite)
@@ -186,8 +189,7 @@ def fuse_planes(
             )
             decided = None
             if any(name in MEASURED for name in targets):
-                small = tuple(-(-side // decision_scale(*stack.size)) for side in stack.size)
-                decided = create_result(folder / "decided.zarr", (small[0], small[1]), 1, "int16", None)
+                decided = create_result(folder / "decided.zarr", stack.decided_size, 1, "int16", None)
             steps = _Steps(cluster, folder, progress)
             run = uuid.uuid4().hex
             for number, own in enumerate(_parts(stack)):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from allfocus.batch.planes.tiled_tiff import read_pixel_size
 from allfocus.errors import InputError
 from allfocus.fusion.channels import Composite, measure_composite, sample_numbers, sample_squares
-from allfocus.fusion.frame_source import decision_scale
+from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.windows import Area
 from allfocus.images.conversion import from_integers
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
@@ -71,6 +71,18 @@ class PlaneStack:
     icc_profile: bytes | None = None
     fill_missing: bool = False
     """Whether chunks that an OME-Zarr lacks are empty; otherwise they are lost, and an error."""
+    settings: DecisionSettings = AS_CHOSEN
+    """How focus is decided on them."""
+
+    @property
+    def scale(self) -> int:
+        """By how much planes are reduced where focus is decided."""
+        return self.settings.scale(*self.size)
+
+    @property
+    def decided_size(self) -> tuple[int, int]:
+        """Height and width there."""
+        return -(-self.size[0] // self.scale), -(-self.size[1] // self.scale)
 
     @property
     def is_colour(self) -> bool:
@@ -121,6 +133,7 @@ def describe_planes(
     channels: str | None = None,
     decide_by: str = EVERY,
     fill_missing: bool = False,
+    settings: DecisionSettings = AS_CHOSEN,
 ) -> PlaneStack:
     """What a stack of planes holds, by its metadata alone, and a look at a few tiles where channels are weighed.
 
@@ -131,6 +144,7 @@ def describe_planes(
         channels: Those to take of several, by name or number from 1, with commas; None takes all.
         decide_by: The channels that are decided on, the same way; ``all`` of them, or ``each`` by itself.
         fill_missing: Take chunks that an OME-Zarr lacks as empty.
+        settings: How focus will be decided.
 
     Raises:
         InputError: It cannot be read in parts, or is no stack.
@@ -152,7 +166,12 @@ def describe_planes(
         stack = _describe_tiff_planes(path, frames, chosen)
     several = held.samples == 1 and (len(held.channels) > 1)
     stack = dataclasses.replace(
-        stack, taken=tuple(taken) if several else None, time=time_number, held=chosen, fill_missing=fill_missing
+        stack,
+        taken=tuple(taken) if several else None,
+        time=time_number,
+        held=chosen,
+        fill_missing=fill_missing,
+        settings=settings,
     )
     height, width = stack.size
     if height < 1 or width < 1 or height * width * stack.count > MOST_PIXELS:
@@ -178,7 +197,7 @@ def _require_one(found: StackFile, position: str | None, time: str | None) -> tu
 
 def _measure(stack: PlaneStack, deciding: Sequence[int]) -> Composite:
     """How the channels are seen, from squares of some planes that lie evenly over them."""
-    source, scale = PlaneSource(stack), decision_scale(*stack.size)
+    source, scale = PlaneSource(stack), stack.scale
 
     def samples(layer: int) -> list[NDArray[np.float32]]:
         squares = sample_squares(stack.size)
@@ -318,7 +337,7 @@ class PlaneSource:
     ) -> None:
         self.planes = planes
         self.shape = planes.shape
-        self._scale = decision_scale(*planes.size)
+        self.scale = planes.scale
         self._sharpness = sharpness
         self._reduced = reduced
         self._tiles: OrderedDict[tuple[int, int, int, int], NDArray[Any]] = OrderedDict()
@@ -357,7 +376,7 @@ class PlaneSource:
         return composite.compose(lambda layer: self._reduce(self.read_layer(index, layer, area), halvings))
 
     def _reduce(self, part: NDArray[np.float32], halvings: int) -> NDArray[np.float32]:
-        reduced = reduce_frame(part, self._scale)
+        reduced = reduce_frame(part, self.scale)
         for _ in range(halvings):
             reduced = reduce_frame(np.ascontiguousarray(reduced), 2)
         return reduced
@@ -366,7 +385,7 @@ class PlaneSource:
         """Returns an area of a plane at a level: from the survey where that is the one it has, else from its pixels."""
         if self._reduced is not None and self._reduced[1] == 2**level:
             return self._reduced[0][index][area]
-        factor = self._scale * 2**level
+        factor = self.scale * 2**level
         rows, columns = (
             slice((side.start or 0) * factor, length if side.stop is None else min(side.stop * factor, length))
             for side, length in zip(area, self.planes.size, strict=True)

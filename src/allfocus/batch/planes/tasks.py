@@ -18,7 +18,6 @@ from allfocus.batch.planes.reading import PlaneSource, PlaneStack
 from allfocus.depth.measurement import CurveShape, FusedStack, enlarge_map, learn_shape, measure_tile, reduce_decision
 from allfocus.depth.units import DepthScale
 from allfocus.fusion.areas import fuse_area
-from allfocus.fusion.frame_source import decision_scale
 from allfocus.fusion.inference import choose_device
 from allfocus.fusion.planning import Plan, plan_fusion, plan_levels
 from allfocus.fusion.windows import BLOCK, Area, block_sharpness
@@ -79,13 +78,13 @@ class PlaneJob:
 
 def context_factor(planes: PlaneStack) -> int:
     """By how much a plane is reduced, beyond the scale of decision, for the network to see all planes as a whole."""
-    finest, _ = plan_levels(planes.size, planes.count)
+    finest, _ = plan_levels(planes.decided_size, planes.count, planes.settings)
     return int(2**finest)
 
 
 def survey_side(planes: PlaneStack) -> int:
     """Side of a block of the survey: so large that it is whole blocks of sharpness and whole pixels of the context."""
-    return max(SURVEY_SIDE, decision_scale(*planes.size) * context_factor(planes))
+    return max(SURVEY_SIDE, planes.scale * context_factor(planes))
 
 
 def cut_blocks(size: tuple[int, int], side: int) -> list[PixelBlock]:
@@ -106,7 +105,7 @@ def cut_blocks(size: tuple[int, int], side: int) -> list[PixelBlock]:
 def survey_block(job: PlaneJob, block: PixelBlock) -> int:
     """Measures the sharpness of every plane in a block and reduces it; both go into a file. Returns the peak memory."""
     source = _source(job.planes, job.run)
-    scale, factor = decision_scale(*job.planes.size), context_factor(job.planes)
+    scale, factor = job.planes.scale, context_factor(job.planes)
     sharpness, reduced = [], []
     margin = BLOCK * scale  # one more block all around, because the measure looks a few pixels beyond
     grown, cells = _grow(block, margin, job.planes.size, scale)
@@ -148,7 +147,9 @@ def make_plan(job: PlaneJob) -> int:
     source = _surveyed_source(job)
     # Haze is not removed from channels that are decided together: what the network sees of it is the composite's.
     unveil = job.planes.composite is None
-    plan = plan_fusion(source, prefer=job.prefer, unveil=unveil, device=choose_device(job.device))
+    plan = plan_fusion(
+        source, prefer=job.prefer, unveil=unveil, device=choose_device(job.device), settings=job.planes.settings
+    )
     replace_file(_plan_path(job), pack(plan), overwrite=True)
     return peak_memory()
 
@@ -158,7 +159,7 @@ def _surveyed_source(job: PlaneJob) -> PlaneSource:
     blocks = cut_blocks(job.planes.size, survey_side(job.planes))
     if not all(_survey_path(job, block).exists() for block in blocks):
         return PlaneSource(job.planes)
-    scale, factor = decision_scale(*job.planes.size), context_factor(job.planes)
+    scale, factor = job.planes.scale, context_factor(job.planes)
     height, width = job.planes.size
     cell, pixel = BLOCK * scale, factor * scale
     count = job.planes.count
@@ -179,7 +180,7 @@ def fuse_block(job: PlaneJob, block: PixelBlock) -> int:
     plan = _read_plan(path, path.stat().st_mtime_ns)
     maps = fuse_area(plan, _source(job.planes, job.run), _area(block), device=choose_device(job.device))
     if job.decided is not None:
-        scale = decision_scale(*job.planes.size)
+        scale = job.planes.scale
         small = reduce_decision(maps.decision, scale)
         top, left = block[0] // scale, block[2] // scale
         _write(job.decided, 0, (top, top + small.shape[0], left, left + small.shape[1]), small[..., None])
@@ -231,7 +232,7 @@ def measure_block(job: PlaneJob, block: PixelBlock) -> int:
 
 def _fused_stack(job: PlaneJob) -> FusedStack:
     """The planes with what fusing them gave, as depth is measured on them: on what they were decided on."""
-    planes, scale = job.planes, decision_scale(*job.planes.size)
+    planes, scale = job.planes, job.planes.scale
     zarr = require_zarr()
     fused = zarr.open_group(job.result.path, mode="r")["0"]
     if job.decided is None:
