@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from allfocus.batch.running import BatchProgress, BatchResult, fuse_stacks
+from allfocus.batch.outcome import BatchProgress, BatchResult
+from allfocus.batch.running import fuse_stacks
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image
 from allfocus.scenes.catalogue import SCENES

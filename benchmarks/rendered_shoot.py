@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +129,15 @@ COUNTED = ("OLYMPUS CORPORATION", "OM Digital Solutions", "Canon", "Panasonic")
 """Those that say that a bracketing is one of focus."""
 
 
+class About(TypedDict, total=False):
+    """What :func:`make_exif` can be told of a shot besides its time."""
+
+    seconds: tuple[int, int]
+    focal_length: int
+    software: str
+    serial: str
+
+
 def make_exif(
     maker: str,
     time: datetime.datetime,
@@ -209,12 +219,12 @@ def shoot(folder: Path, pool: Pool, seed: int) -> Folder:
     number = chance.choice((17, 480, 9993))
     scenes = chance.sample(range(len(pool.stacks)), chance.randint(2, 4))
 
-    def save(picture: Picture, note: Note | None, *, wait: float, prefix: str = "IMG_", **about: object) -> str:
+    def save(picture: Picture, note: Note | None, *, wait: float, prefix: str = "IMG_", **about: Unpack[About]) -> str:
         nonlocal clock, number
         clock += datetime.timedelta(seconds=wait)
         number = number % 9999 + 1
         name = f"{prefix}{number:04}.JPG"
-        write_jpeg(folder / name, picture, make_exif(maker, clock, note, **about))  # type: ignore[arg-type]
+        write_jpeg(folder / name, picture, make_exif(maker, clock, note, **about))
         return name
 
     for place, scene in enumerate(scenes):

@@ -12,7 +12,8 @@ import pytest
 
 import allfocus
 from allfocus.batch.manifest import FAILED, FUSED, PLANNED, BatchManifest, StackRecord
-from allfocus.batch.running import BatchResult, fuse_stacks
+from allfocus.batch.outcome import BatchResult
+from allfocus.batch.running import fuse_stacks
 from allfocus.batch.stack_task import StackTask, fuse_stack
 from allfocus.cli.main import run
 from allfocus.errors import InputError, OutputError

@@ -12,39 +12,19 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tifffile
+from this_process import ThisProcess
 
 pytest.importorskip("zarr", reason="needs the extra batch")
 
 import zarr
 
-from allfocus.batch.cluster import Lost
 from allfocus.batch.planes import fusion as plane_fusion
 from allfocus.batch.planes import work_folder as plane_work
+from allfocus.batch.planes.description import describe_planes
 from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.batch.planes.plain_files import pack, unpack
-from allfocus.batch.planes.reading import describe_planes
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion.planning import Plan
-
-
-class ThisProcess:
-    """Stands in for a cluster."""
-
-    def __init__(self, *arguments: object, **options: object) -> None:
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return None
-
-    def run_all(self, function, items):
-        for number, item in enumerate(items):
-            try:
-                yield number, function(item)
-            except AllfocusError as error:
-                yield number, Lost(str(error))
 
 
 @pytest.fixture(autouse=True)

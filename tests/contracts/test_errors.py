@@ -8,7 +8,7 @@ import pytest
 
 import allfocus
 from allfocus.errors import CODES, KINDS, AllfocusError, InputError, error_from_plain, python_words
-from allfocus.stack.options import command_words
+from allfocus.stack.command_words import command_words
 
 SOURCE = Path(allfocus.__file__).parent
 ROOT = SOURCE.parents[1]

@@ -11,6 +11,7 @@ from allfocus.cli.batch_command import ONLY_FOR_STACKS, PLANES_TAKE
 from allfocus.cli.batch_command import batch as batch_command
 from allfocus.cli.fuse_command import fuse as fuse_command
 from allfocus.stack import options as module
+from allfocus.stack.command_words import command_line
 from allfocus.stack.options import (
     BATCH,
     FUSE,
@@ -19,7 +20,6 @@ from allfocus.stack.options import (
     STUDIO,
     FuseOptions,
     FuseOutputs,
-    command_line,
     describe_options,
     describe_outputs,
     gather,
@@ -152,7 +152,8 @@ def test_the_page_names_no_option_but_the_method():
 
 def test_the_studio_shows_keeps_and_says_every_option():
     pytest.importorskip("fastapi")
-    from allfocus.web.job_records import Frame, Job, command_to_copy, job_from_json, job_to_json, show_job
+    from allfocus.web.job_records import Frame, Job, job_from_json, job_to_json
+    from allfocus.web.job_views import command_to_copy, show_job
 
     options = FuseOptions(**{name: OTHER[name] for name in offered(STUDIO)})
     frames = [Frame(str(n), f"{n}.png", 6, 4, 3, 16, 9) for n in (1, 2)]

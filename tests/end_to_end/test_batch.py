@@ -20,7 +20,8 @@ import pytest
 
 from allfocus.batch.cluster import Cluster
 from allfocus.batch.manifest import BatchManifest, read_manifest
-from allfocus.batch.running import BatchProgress, BatchResult, fuse_stacks
+from allfocus.batch.outcome import BatchProgress, BatchResult
+from allfocus.batch.running import fuse_stacks
 from allfocus.errors import OutputError
 from allfocus.images.reading import read_image
 from allfocus.images.writing import write_image

@@ -1,36 +1,22 @@
 """The brush of the studio in a real Chromium: its mask is the server's, and what is chosen arrives in the stroke."""
 
 import base64
-import importlib.util
 import io
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+import studio_window as window
 import tifffile
 from PIL import Image
-
-pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
-pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
-
 from playwright.sync_api import Page, expect
 
 from allfocus.web.dabs import DabMask
 from allfocus.web.stroke import Stroke
 
-_spec = importlib.util.spec_from_file_location(
-    "studio_in_a_browser", Path(__file__).with_name("test_studio_browser.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = tools
-_spec.loader.exec_module(tools)
-studio, browser, watched = tools.studio, tools.browser, tools.watched  # its fixtures
+studio, browser, watched = window.studio, window.browser, window.watched  # its fixtures
 
 WIDTH, HEIGHT = 600, 400
 EDGE = 300
@@ -83,11 +69,11 @@ def page(watched: Any, studio: Any, job: str) -> Page:
     while studio.job(job)["strokes"]:
         studio.send(f"/api/jobs/{job}/undo")
     opened: Page = watched.page
-    tools.open_job(opened, studio, job)
+    window.open_job(opened, studio, job)
     opened.keyboard.press("1")
     opened.locator("#source").select_option(label="half_1.tif")
     opened.keyboard.press("b")
-    tools.settle(opened)
+    window.settle(opened)
     return opened
 
 
@@ -97,28 +83,13 @@ def set_range(page: Page, name: str, value: int) -> None:
     )
 
 
-def place(page: Page, x: float, y: float) -> tuple[float, float]:
-    """Where a pixel of the result is on the page, at one pixel on one pixel."""
-    found: list[float] = page.evaluate(
-        """async ([x, y]) => {
-          const { canvas, panes, view } = await import("/static/viewer.js");
-          const { toScreen } = await import("/static/camera.js");
-          const box = canvas.getBoundingClientRect();
-          const at = toScreen(view.camera, panes()[0], { x, y });
-          return [box.left + at.x * box.width / canvas.width, box.top + at.y * box.height / canvas.height];
-        }""",
-        [x, y],
-    )
-    return found[0], found[1]
-
-
 def drag(page: Page, points: list[tuple[float, float]]) -> None:
     """Draw a line with the brush and wait until the server has painted it."""
     count = page.locator("#canvas").get_attribute("data-strokes")
-    page.mouse.move(*place(page, *points[0]))
+    page.mouse.move(*window.place_on_screen(page, *points[0]))
     page.mouse.down()
     for point in points[1:]:
-        page.mouse.move(*place(page, *point), steps=8)
+        page.mouse.move(*window.place_on_screen(page, *point), steps=8)
     page.mouse.up()
     expect(page.locator("#canvas")).to_have_attribute("data-strokes", str(int(count or 0) + 1))
     expect(page.locator("#canvas")).to_have_attribute("data-busy", "false")
@@ -191,19 +162,19 @@ def test_the_preview_of_a_brush_that_stays_inside_is_what_the_server_paints(page
     page.keyboard.press("a")
     set_range(page, "flow", 40)
     set_range(page, "size", 60)
-    tools.settle(page)
+    window.settle(page)
     page.route("**/strokes", lambda route: None)  # so that all that is seen is the page's own
-    page.mouse.move(*place(page, EDGE - 12, 150))
+    page.mouse.move(*window.place_on_screen(page, EDGE - 12, 150))
     page.mouse.down()
-    page.mouse.move(*place(page, EDGE - 12, 250), steps=8)
+    page.mouse.move(*window.place_on_screen(page, EDGE - 12, 250), steps=8)
     # Put into the picture by the page alone: seen as soon as the colours of the source are here.
-    x, y = place(page, EDGE - 12, 180)
+    x, y = window.place_on_screen(page, EDGE - 12, 180)
     box = page.locator("#canvas").bounding_box()
     assert box is not None
 
     def shown() -> np.ndarray:
         left, top = (x - box["x"] - 40) / box["width"], (y - box["y"] - 10) / box["height"]
-        return tools.pixels(page, left, top, left + 80 / box["width"], top + 20 / box["height"])
+        return window.pixels(page, left, top, left + 80 / box["width"], top + 20 / box["height"])
 
     page.wait_for_function(
         """async ([x, y]) => {
@@ -230,7 +201,7 @@ def test_the_brightness_of_the_source_is_matched_to_what_is_around(page: Page, s
     page.get_by_text("More of the brush").click()
     page.locator("#brush-matches").check(force=True)
     set_range(page, "size", 60)
-    tools.settle(page)
+    window.settle(page)
     drag(page, [(150, 200), (160, 200)])
     gain = studio.job(job)["strokes"][-1]["gain"]
     assert gain == pytest.approx(before[:, :EDGE].mean() / (65535 * 0.3 * 2 / 3), rel=0.03)
@@ -244,7 +215,7 @@ def test_the_brightness_of_the_source_is_matched_to_what_is_around(page: Page, s
 
 def test_the_pressure_of_a_pen_goes_into_the_stroke_as_it_is_chosen(page: Page, studio: Any, job: str) -> None:
     page.get_by_text("More of the brush").click()
-    start, end = place(page, 150, 100), place(page, 250, 100)
+    start, end = window.place_on_screen(page, 150, 100), window.place_on_screen(page, 250, 100)
     for number, (use, kind) in enumerate((("size", "pen"), ("both", "pen"), ("none", "pen"), ("size", "mouse"))):
         page.locator("#brush-pen").select_option(use)
         page.evaluate(DRAG_OF, [kind, start, end])

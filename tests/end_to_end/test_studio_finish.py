@@ -1,20 +1,14 @@
 """Finishing in a real Chromium: tones, crop, healing, grey, scale bar, and the file that comes out."""
 
-import importlib.util
 import io
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+import studio_window as window
 import tifffile
-
-pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
-pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
-
 from PIL import Image as PillowImage
 from playwright.sync_api import Page, expect
 
@@ -23,15 +17,7 @@ from allfocus.finishing.rendering import OutputSize, finish_image
 from allfocus.images.conversion import to_integers
 from allfocus.images.image import Image
 
-_spec = importlib.util.spec_from_file_location(
-    "studio_in_a_browser", Path(__file__).with_name("test_studio_browser.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = tools
-_spec.loader.exec_module(tools)
-studio, browser, watched = tools.studio, tools.browser, tools.watched  # its fixtures
+studio, browser, watched = window.studio, window.browser, window.watched  # its fixtures
 
 SIZE = (300, 420)
 DUST = (120, 90)
@@ -70,7 +56,7 @@ def fused(studio: Any, identity: str) -> np.ndarray:
 
 
 def open_finish(page: Page, studio: Any, identity: str) -> None:
-    tools.open_job(page, studio, identity)
+    window.open_job(page, studio, identity)
     page.locator("#tab-finish").click()
     expect(page.locator("#histogram")).to_have_attribute("aria-label", "Histogram: 0.0 % black, 0.0 % white")
 
@@ -90,21 +76,6 @@ def open_all(page: Page) -> None:
     page.evaluate("for (const part of document.querySelectorAll('.finish-part')) part.open = true")
 
 
-def place_on_screen(page: Page, x: float, y: float) -> tuple[float, float]:
-    """Where a place of the result is on the page."""
-    found = page.evaluate(
-        """async ([x, y]) => {
-          const { view, panes, canvas } = await import("/static/viewer.js");
-          const { toScreen } = await import("/static/camera.js");
-          const box = canvas.getBoundingClientRect();
-          const at = toScreen(view.camera, panes()[0], { x, y });
-          return [box.left + at.x * box.width / canvas.width, box.top + at.y * box.height / canvas.height];
-        }""",
-        [x, y],
-    )
-    return found[0], found[1]
-
-
 def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     watched, studio, plain, tmp_path
 ) -> None:
@@ -113,9 +84,11 @@ def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     slide(page, "exposure", 0.5)
     slide(page, "contrast", 20)
     open_all(page)
+    page.locator("#curve-add").click()
+    page.keyboard.press("Shift+ArrowUp")
     page.locator("#heal").click()
     page.locator("#spot-size").fill("10")
-    page.mouse.click(*place_on_screen(page, *DUST))
+    page.mouse.click(*window.place_on_screen(page, *DUST))
     expect(page.locator("#spot-list li")).to_have_count(1)
     kept(page)
     page.locator("#crop").click()
@@ -138,6 +111,7 @@ def test_a_picture_is_toned_cropped_healed_and_exported_as_the_arithmetic_says(
     expect(page.locator("#export")).to_be_hidden()
     held = studio.job(plain)["result"]["finish"]
     assert (held["exposure"], held["contrast"], held["turns"]) == (0.5, 20, 1)
+    assert held["curves"]["all"] == [[0, 0], [0.5, 0.6], [1, 1]]
     assert held["crop"] == {"left": 40, "top": 30, "width": 300, "height": 200}
     assert abs(held["spots"][0]["x"] - DUST[0]) < 1.5
     expected = finish_image(Image(fused(studio, plain)), finish_from_json(held), size=OutputSize(percent=50)).pixels
@@ -158,14 +132,37 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     page = watched.page
     open_finish(page, studio, plain)
     page.keyboard.press("1")
-    tools.settle(page)
+    window.settle(page)
     before = shown(page)
     page.locator("#finish-exposure").fill("0.7")  # moved, and not let go
     page.locator("#finish-temperature").fill("40")
     expect(page.locator("#canvas")).to_have_attribute("style", 'filter: url("#finish-tones");')
+    page.locator("#finish-curves summary").click()
+    page.locator("#curve-colour").select_option("green")
+    page.locator("#curve-add").click()
+    expect(page.locator(".curve-point")).to_have_count(3)
+    expect(page.locator(".curve-point").nth(1)).to_be_focused()
+    for key in ("Shift+ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator(".curve-point").nth(1)).to_have_attribute("aria-label", "Point 2: 0.51 becomes 0.40")
+    page.locator("#curve-colour").select_option("all")
+    box = page.locator("#curve-board").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.75 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"], steps=3)
+    page.mouse.up()
     kept(page)
-    tools.settle(page)
-    body = {"exposure": 0.7, "temperature": 40}
+    window.settle(page)
+    curves = studio.job(plain)["result"]["finish"]["curves"]
+    assert curves["green"] == [[0, 0], [0.51, 0.4], [1, 1]]
+    assert np.array(curves["all"]) == pytest.approx(np.array([[0, 0], [0.25, 0.4], [1, 1]]), abs=0.01)
+    page.mouse.dblclick(box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"])
+    expect(page.locator(".curve-point")).to_have_count(2)
+    page.locator("body").press("Control+z")
+    expect(page.locator(".curve-point")).to_have_count(3)
+    kept(page)
+    body = {"exposure": 0.7, "temperature": 40, "curves": curves}
     tables = studio.send(f"/api/jobs/{plain}/finish/preview", json.dumps(body).encode())["tables"]
     expected = np.stack([np.array(tables[k])[before[..., k].astype(int)] * 255 for k in range(3)], axis=-1)
     page.wait_for_function("document.querySelector('#finish-tones feFuncB').getAttribute('tableValues').length > 100")
@@ -173,7 +170,7 @@ def test_the_viewer_shows_the_tones_while_a_slider_moves(watched, studio, plain)
     assert np.abs(after - expected).max() <= 2
     assert np.abs(after - before).mean() > 20
     page.locator("#finish-shown").uncheck()
-    tools.settle(page)
+    window.settle(page)
     assert np.abs(shown(page) - before).max() <= 2
 
 
@@ -189,15 +186,15 @@ def test_the_finished_view_is_the_finished_picture_and_undo_goes_back(watched, s
     page.locator("body").press("w")
     expect(page.locator("#name-left")).to_have_text("Finished")
     page.keyboard.press("1")
-    tools.settle(page)
+    window.settle(page)
     finish = studio.job(plain)["result"]["finish"]
     assert finish["gamma"] == pytest.approx(10**0.2, abs=0.001)
     made = finish_image(Image(fused(studio, plain)), finish_from_json(finish)).pixels
     page.reload()
-    tools.settle(page)
-    tools.choose_view(page, "finished")
+    window.settle(page)
+    window.choose_view(page, "finished")
     page.keyboard.press("1")
-    tools.settle(page)
+    window.settle(page)
     height, width = made.shape[:2]
     middle = made[height // 2 - 40 : height // 2 + 40, width // 2 - 60 : width // 2 + 60] * 255
     assert np.abs(shown(page) - middle).mean() < 4
@@ -207,6 +204,19 @@ def test_the_finished_view_is_the_finished_picture_and_undo_goes_back(watched, s
     expect(page.locator("#finish-exposure-value")).to_have_text("0.00 EV")
     kept(page)
     assert studio.job(plain)["result"]["finish"] == finish
+    page.locator("#finish-redo").click()
+    expect(page.locator("#finish-exposure-value")).to_have_text("+1.00 EV")
+    expect(page.locator("#finish-redo")).to_be_disabled()
+    kept(page)
+    assert studio.job(plain)["result"]["finish"] == {**finish, "exposure": 1}
+    page.locator("body").press("Control+z")
+    kept(page)
+    page.locator("body").press("Control+Shift+z")
+    expect(page.locator("#finish-exposure-value")).to_have_text("+1.00 EV")
+    page.locator("body").press("Control+z")
+    expect(page.locator("#finish-redo")).to_be_enabled()
+    slide(page, "contrast", 10)
+    expect(page.locator("#finish-redo")).to_be_disabled()
     page.locator("#finish-reset").click()
     kept(page)
     assert studio.job(plain)["result"]["finish"]["angle"] == 0
@@ -218,7 +228,7 @@ def test_the_crop_follows_the_pointer(watched, studio, plain) -> None:
     open_all(page)
     page.locator("#crop").click()
     expect(page.locator(".crop-handle").first).to_be_visible()
-    start, end = place_on_screen(page, 420, 300), place_on_screen(page, 320, 240)
+    start, end = window.place_on_screen(page, 420, 300), window.place_on_screen(page, 320, 240)
     page.mouse.move(*start)
     page.mouse.down()
     page.mouse.move(*end, steps=4)
@@ -240,7 +250,7 @@ def test_a_picked_grey_and_a_scale_bar(watched, studio, plain) -> None:
     page = watched.page
     open_finish(page, studio, plain)
     page.locator("#finish-grey").click()
-    page.mouse.click(*place_on_screen(page, 250, 150))
+    page.mouse.click(*window.place_on_screen(page, 250, 150))
     expect(page.locator("#finish-grey")).to_have_attribute("aria-pressed", "false")
     kept(page)
     held = studio.job(plain)["result"]["finish"]
@@ -274,14 +284,13 @@ def test_a_name_with_an_unknown_field_is_refused_in_the_dialog(watched, studio, 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "dark")])
 def test_no_view_of_finishing_breaks_a_rule_of_accessibility(studio, browser, plain, width, theme) -> None:
-    axe = pytest.importorskip("axe_playwright_python.base", reason="no axe-core: pip install axe-playwright-python")
-    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    script = window.axe_script()
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce")
     finish = {"exposure": 0.5, "angle": 4, "spots": [{"x": 50, "y": 50, "radius": 5}], "scale_bar": {"pixel_size": 1}}
     studio.send(f"/api/jobs/{plain}/finish", json.dumps(finish).encode(), method="PUT")
     try:
         page = context.new_page()
-        tools.open_job(page, studio, plain)
+        window.open_job(page, studio, plain)
         if width < 900:
             page.locator('[data-panel-button="tools"]').click()
         page.locator("#tab-finish").click()
@@ -291,13 +300,6 @@ def test_no_view_of_finishing_breaks_a_rule_of_accessibility(studio, browser, pl
             if step == "dialog":
                 page.locator("#finish-export").click()
                 expect(page.locator("#export")).to_be_visible()
-            page.evaluate(script)
-            found = page.evaluate("async () => JSON.stringify((await axe.run(document)).violations)")
-            told = [
-                (rule["id"], node["html"][:200], node["failureSummary"])
-                for rule in json.loads(found)
-                for node in rule["nodes"]
-            ]
-            assert told == []
+            assert window.violations(page, script) == []
     finally:
         context.close()

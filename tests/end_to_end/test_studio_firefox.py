@@ -6,14 +6,12 @@ ALLFOCUS_REQUIRE_FIREFOX=1 says that it must be there.
 
 import asyncio
 import base64
-import importlib.util
 import io
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -21,25 +19,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import studio_window as window
 import tifffile
 from PIL import Image
 
-pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
-pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
 aiohttp = pytest.importorskip("aiohttp", reason="nothing to speak to Firefox with: pip install aiohttp")
 
 from allfocus.web.dabs import DabMask  # noqa: E402
 from allfocus.web.stroke import Stroke  # noqa: E402
 
-_spec = importlib.util.spec_from_file_location(
-    "studio_in_a_browser", Path(__file__).with_name("test_studio_browser.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = tools
-_spec.loader.exec_module(tools)
-studio, frames, frame_paths = tools.studio, tools.frames, tools.frame_paths  # its fixtures
+studio, frames, frame_paths = window.studio, window.frames, window.frame_paths  # its fixtures
 
 PREFERENCES = """
 user_pref("app.update.enabled", false);
@@ -273,7 +262,7 @@ def compare_masks(firefox: Firefox, studio: Any, identity: str) -> None:
     for radius in (40.0, 100.0):
         values: dict[str, Any] = {"points": [[150.5, 120.0], [300.2, 200.9]], "radius": radius, "hardness": 0.3}
         values |= {"flow": 0.4, "tolerance": 0.2}
-        mask = DabMask(Stroke("s", source, **values), tools.WIDTH, tools.HEIGHT, read)
+        mask = DabMask(Stroke("s", source, **values), window.WIDTH, window.HEIGHT, read)
         drawn = firefox.call(MASK, {"source": source, **values})
         assert drawn
         for tile in drawn:

@@ -1,25 +1,13 @@
 """The studio's library in a real Chromium: trees cut into stacks, the queue, names, sizes, deletion, projects."""
 
-import importlib.util
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
-pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
-
+import studio_window as window
 from playwright.sync_api import expect
-
-_spec = importlib.util.spec_from_file_location("studio_window", Path(__file__).with_name("test_studio_browser.py"))
-assert _spec is not None
-assert _spec.loader is not None
-window = importlib.util.module_from_spec(_spec)
-sys.modules["studio_window"] = window
-_spec.loader.exec_module(window)
 
 browser, watched, studio = window.browser, window.watched, window.studio
 frames, frame_paths = window.frames, window.frame_paths

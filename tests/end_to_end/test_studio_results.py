@@ -1,41 +1,29 @@
 """Faults that come to the user, and several results of one stack: in a real Chromium, by keyboard and mouse."""
 
-import importlib.util
 import io
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+import studio_window as window
 import tifffile
-
-pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
-pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
-
 from playwright.sync_api import Page, expect
 
 from allfocus.fusion.detail_meter import measure_lost_detail
 
-_spec = importlib.util.spec_from_file_location(
-    "studio_in_a_browser", Path(__file__).with_name("test_studio_browser.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = tools
-_spec.loader.exec_module(tools)
-studio, browser, watched = tools.studio, tools.browser, tools.watched  # its fixtures
+studio, browser, watched = window.studio, window.browser, window.watched  # its fixtures
 
+BRIGHTER = 1.12
 LEGS = (((60, 60), (170, 120)), ((220, 250), (330, 190)), ((380, 50), (430, 170)))
 
 
 @pytest.fixture(scope="module")
 def leg_frames() -> list[np.ndarray]:
-    """Even ground, and three legs that one frame each shows; the average of all loses them."""
+    """Even ground, and three legs that one frame each shows; the average of all loses them. One frame is brighter."""
     random = np.random.default_rng(3)
     ground = 0.6 + 0.04 * cv2.GaussianBlur(random.standard_normal((320, 480)).astype(np.float32), (0, 0), 1.2)
     frames = []
@@ -45,6 +33,7 @@ def leg_frames() -> list[np.ndarray]:
             leg = np.zeros_like(ground)
             cv2.line(leg, start, end, 1.0, 4, cv2.LINE_AA)
             frame *= 1 - 0.9 * (leg if number == 2 * place else cv2.GaussianBlur(leg, (0, 0), 25))
+        frame *= BRIGHTER if number == 4 else 1
         frames.append(np.rint(np.repeat(frame[..., None], 3, axis=2) * 65535).astype(np.uint16))
     return frames
 
@@ -104,15 +93,15 @@ def lost_share(studio: Any, identity: str, frames: list[np.ndarray]) -> float:
 def test_three_keys_repair_the_three_lost_legs(studio, watched, legs, leg_frames) -> None:
     page = watched.page
     before = lost_share(studio, legs, leg_frames)
-    canvas = tools.open_job(page, studio, legs)
+    canvas = window.open_job(page, studio, legs)
     expect(page.locator("#tab-check .badge")).to_have_text("3")
     page.keyboard.press("n")
     expect(page.locator("#fault-bar")).to_be_visible()
     expect(page.locator(".fault-place")).to_have_text("1 / 3")
     expect(page.locator('#views input[value="side"]')).to_be_checked()
     expect(page.locator("#name-left")).to_have_text("leg_5.tif")  # the leg with most of it missing
-    tools.settle(page)
-    left, right = (tools.pixels(page, at - 0.08, 0.4, at + 0.08, 0.6) for at in (0.25, 0.75))
+    window.settle(page)
+    left, right = (window.pixels(page, at - 0.08, 0.4, at + 0.08, 0.6) for at in (0.25, 0.75))
     assert left.min() < 60 < right.min(), "the frame shows a dark leg in the middle, and the result does not"
     for number in (1, 2, 3):
         page.keyboard.press("r")
@@ -122,11 +111,14 @@ def test_three_keys_repair_the_three_lost_legs(studio, watched, legs, leg_frames
             expect(page.locator(".fault-place")).to_have_text(f"{number + 1} / 3")
     expect(page.locator("#fault-summary")).to_have_text("0 of 3 places to look at, 3 painted.")
     expect(page.locator(".fault-about")).to_contain_text("All places are looked at.")
+    gains = [stroke["gain"] for stroke in studio.job(legs)["strokes"]]
+    expected = np.array([(1 + (BRIGHTER - 1) / 6) / BRIGHTER, *[1 + (BRIGHTER - 1) / 6] * 2])
+    assert gains == pytest.approx(expected, abs=0.03), "each as bright as its surroundings"
     after = lost_share(studio, legs, leg_frames)
     assert before > 2
     assert after < 0.02 * before, (before, after)
-    tools.settle(page)
-    left, right = (tools.pixels(page, at - 0.08, 0.4, at + 0.08, 0.6) for at in (0.25, 0.75))
+    window.settle(page)
+    left, right = (window.pixels(page, at - 0.08, 0.4, at + 0.08, 0.6) for at in (0.25, 0.75))
     assert np.abs(left - right).mean() < 8, "the result shows what the frame shows"
 
 
@@ -134,7 +126,7 @@ def test_what_was_painted_and_dismissed_is_known_after_a_reload_and_undo_opens_a
     studio, watched, legs
 ) -> None:
     page = watched.page
-    canvas = tools.open_job(page, studio, legs)
+    canvas = window.open_job(page, studio, legs)
     page.keyboard.press("r")  # nothing is painted that was not looked at
     expect(page.locator(".fault-place")).to_have_text("1 / 3")
     expect(canvas).to_have_attribute("data-strokes", "0")
@@ -165,7 +157,7 @@ def test_another_frame_can_be_chosen_for_a_place_and_nothing_goes_on_by_itself_i
     studio, watched, legs
 ) -> None:
     page = watched.page
-    tools.open_job(page, studio, legs)
+    window.open_job(page, studio, legs)
     page.keyboard.press("n")
     page.locator("#fault-go-on").uncheck(force=True)
     page.keyboard.press(".")
@@ -179,7 +171,7 @@ def test_another_frame_can_be_chosen_for_a_place_and_nothing_goes_on_by_itself_i
 
 def test_a_good_result_says_that_nothing_was_found(studio, watched, several) -> None:
     page = watched.page
-    tools.open_job(page, studio, several)
+    window.open_job(page, studio, several)
     page.locator("#tab-check").click()
     expect(page.locator("#fault-summary")).to_contain_text("No place found")
     expect(page.locator("#fault-next")).to_be_disabled()
@@ -193,7 +185,7 @@ def row(page: Page, name: str) -> Any:
 
 def test_results_are_compared_opened_named_deleted_and_restored(studio, watched, several) -> None:
     page = watched.page
-    tools.open_job(page, studio, several)
+    window.open_job(page, studio, several)
     expect(page.locator("#results .result:not(.deleted)")).to_have_count(2)
     expect(row(page, "laplacian-pyramid").locator("[aria-current]")).to_be_visible()
     row(page, "average").get_by_label("Compare with this").click()
@@ -201,9 +193,9 @@ def test_results_are_compared_opened_named_deleted_and_restored(studio, watched,
     expect(page.locator("#name-left")).to_have_text("average")
     expect(page.locator("#name-right")).to_have_text("laplacian-pyramid")
     for view in ("side", "flicker", "difference"):
-        tools.choose_view(page, view)
+        window.choose_view(page, view)
     expect(page.locator("#name-left")).to_have_text("Difference from average")
-    assert tools.pixels(page, 0.1, 0.1, 0.9, 0.9).max() > 100, "the legs differ"
+    assert window.pixels(page, 0.1, 0.1, 0.9, 0.9).max() > 100, "the legs differ"
     page.keyboard.press("v")
     page.keyboard.press("2")
     zoom = page.locator("#zoom-value").inner_text()
@@ -233,7 +225,7 @@ def test_results_are_compared_opened_named_deleted_and_restored(studio, watched,
 
 def test_the_brush_paints_from_another_result_and_strokes_stay_with_theirs(studio, watched, several) -> None:
     page = watched.page
-    canvas = tools.open_job(page, studio, several)
+    canvas = window.open_job(page, studio, several)
     page.keyboard.press("b")
     page.locator("#source").select_option(label="average")
     canvas.focus()
@@ -253,7 +245,7 @@ def test_the_brush_paints_from_another_result_and_strokes_stay_with_theirs(studi
 
 def test_the_brush_has_opacity_modes_an_eraser_and_a_list_of_its_strokes(studio, watched, legs) -> None:
     page = watched.page
-    canvas = tools.open_job(page, studio, legs)
+    canvas = window.open_job(page, studio, legs)
     page.keyboard.press("b")
     page.locator("#source").select_option(label="leg_1.tif")
     page.locator("#brush-opacity").fill("40")
@@ -288,7 +280,7 @@ def test_slabs_become_results_to_paint_from(studio, watched, leg_paths) -> None:
     page = watched.page
     identity = studio.make_job(leg_paths[:4], "slabs")
     studio.fuse(identity, method="average", align=False)
-    tools.open_job(page, studio, identity)
+    window.open_job(page, studio, identity)
     page.locator(".slabs summary").click()
     page.locator("#slab-size").fill("2")
     page.locator("#slab-overlap").fill("0")
@@ -301,26 +293,18 @@ def test_slabs_become_results_to_paint_from(studio, watched, leg_paths) -> None:
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light")])
 def test_no_view_of_places_and_results_breaks_a_rule_of_accessibility(studio, browser, legs, width, theme) -> None:
-    axe = pytest.importorskip("axe_playwright_python.base", reason="no axe-core: pip install axe-playwright-python")
-    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    script = window.axe_script()
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce")
     try:
         page = context.new_page()
-        tools.open_job(page, studio, legs)
+        window.open_job(page, studio, legs)
         page.keyboard.press("n")
         expect(page.locator("#fault-bar")).to_be_visible()
-        tools.settle(page)
+        window.settle(page)
         panels = ("picture", "frames", "tools") if width < 900 else ("",)
         for panel in panels:
             if panel:
                 page.locator(f'[data-panel-button="{panel}"]').click()
-            page.evaluate(script)
-            found = page.evaluate("async () => JSON.stringify((await axe.run(document)).violations)")
-            told = [
-                (rule["id"], node["html"][:200], node["failureSummary"])
-                for rule in json.loads(found)
-                for node in rule["nodes"]
-            ]
-            assert told == []
+            assert window.violations(page, script) == []
     finally:
         context.close()

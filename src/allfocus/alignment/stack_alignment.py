@@ -19,6 +19,7 @@ from allfocus.alignment.transforms import MODELS, Matrix, corner_motion, motion_
 from allfocus.errors import InputError
 from allfocus.images.image import ImageStack
 from allfocus.images.value_range import plain_arrays, range_of_arrays
+from allfocus.progress import Notice
 
 __all__ = ["AlignmentResult", "ReadFrame", "StackAlignment", "align", "estimate_stack"]
 
@@ -159,7 +160,8 @@ def estimate_stack(
         return _leave_small(read_once, count, start)
     walk = walk_from_any(read_once, count, similar, reference, report)
     if len(walk.blanks) == count:
-        return _leave_in_place(walk, "all frames are blank, so there is nothing to align; they were taken as they lie")
+        blank = Notice("all frames are blank, so there is nothing to align; they were taken as they lie")
+        return _leave_in_place(walk, blank)
     solution = _solve(walk, similar)
     if model == "auto":
         larger = _larger_model(walk)
@@ -303,8 +305,10 @@ def _leave_small(read: ReadFrame, count: int, reference: int) -> StackAlignment:
     walk = Walk(reference, count)
     for index in (reference, *(other for other in range(count) if other != reference)):
         read_checked(read, index, walk)
-    words = f"frames of {size_text(walk.size)} pixels are too small to be aligned; they were taken as they lie"
-    return _leave_in_place(walk, words)
+    size = size_text(walk.size)
+    return _leave_in_place(
+        walk, Notice(f"frames of {size} pixels are too small to be aligned; they were taken as they lie")
+    )
 
 
 def _leave_in_place(walk: Walk, reason: str) -> StackAlignment:
@@ -339,15 +343,17 @@ def _brightness(walk: Walk, wanted: bool) -> Iterator[tuple[float, ...]]:
 def _warnings(walk: Walk, confidences: Sequence[float], outliers: Sequence[int]) -> Iterator[str]:
     for index in outliers:
         if index in walk.blanks:
-            yield f"frame {index + 1} is blank: there is nothing in it to align; leave it out"
+            yield Notice(f"frame {index + 1} is blank: there is nothing in it to align; leave it out")
         else:
-            yield (
+            yield Notice(
                 f"frame {index + 1} does not show the scene of frame {walk.reference + 1} "
                 f"(agreement {walk.agreements.get(index, 0.0):.2f}); leave it out"
             )
     for index, confidence in enumerate(confidences):
         if index not in outliers and confidence < 0.4:
-            yield f"frame {index + 1} is aligned with low confidence ({confidence:.2f}); look at it before you use it"
+            yield Notice(
+                f"frame {index + 1} is aligned with low confidence ({confidence:.2f}); look at it before you use it"
+            )
 
 
 # --- checks and conversions -----------------------------------------------------------------------------------------

@@ -9,31 +9,23 @@ import importlib.util
 import logging
 import os
 import pickle
-import re
-import signal
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from allfocus.batch.credentials import make_credentials
+from allfocus.batch.local_cluster import hold_interruptions, local_size, start_local
+from allfocus.batch.scheduler_address import about_encryption, await_file, is_scheduler_file, require_address
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError
-from allfocus.files.opening import open_plain
 from allfocus.version import __version__
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MEMORY_FOR_A_WORKER = 2_500_000_000
-"""Bytes: what fusing 24-megapixel frames takes at its peak. Fewer workers than processors are started if need be."""
-SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
-"""Ways to speak to a scheduler."""
 PATIENCE = 120.0
 """Seconds that a scheduler may be gone before the run gives up."""
 FAILURES = 1
@@ -105,8 +97,8 @@ class Cluster:
         self._stack.enter_context(_quiet_logs())
         try:
             if self.scheduler is None:
-                with _interruptions_held():
-                    self._local = _start_local(self._workers, self._memory_limit)
+                with hold_interruptions():
+                    self._local = start_local(self._workers, self._memory_limit)
                     self._stack.callback(self._local.close, timeout=20)
             self._client = self._connect(timeout=min(15.0, self._patience))
         except BaseException:
@@ -129,13 +121,13 @@ class Cluster:
         if self._local is not None:
             return client(self._local, timeout=timeout, set_as_default=False)
         address = str(self.scheduler)
-        if _is_file(address):
-            _await_file(Path(address), self._patience)
-        where = {"scheduler_file": address} if _is_file(address) else {"address": address}
+        if is_scheduler_file(address):
+            await_file(Path(address), self._patience)
+        where = {"scheduler_file": address} if is_scheduler_file(address) else {"address": address}
         try:
             # Before Dask sees it: a client of its own that cannot be made is closed later, with a wait and a traceback.
-            if not _is_file(address):
-                _require_address(address)
+            if not is_scheduler_file(address):
+                require_address(address)
             return client(**where, timeout=timeout, set_as_default=False)
         except ssl.SSLError as error:
             raise InputError(
@@ -147,7 +139,7 @@ class Cluster:
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{address}: no Dask scheduler answers there ({_first_line(error)}); start one with: dask scheduler"
-                + _about_encryption(address)
+                + about_encryption(address)
             ) from error
 
     def _drop_client(self, *, cancel: bool) -> None:
@@ -343,81 +335,6 @@ def _outcome(future: Any, status: str) -> Any:
     return Lost(f"{type(error).__name__}: {_first_line(error)}")
 
 
-def local_size(workers: int | None, memory_limit: int | None) -> tuple[int, int]:
-    """How many workers a local cluster gets, and how many bytes each of them may use.
-
-    Example:
-        >>> local_size(2, 10**9)
-        (2, 1000000000)
-    """
-    from dask.system import CPU_COUNT
-    from distributed.system import MEMORY_LIMIT
-
-    if workers is None:
-        share = MEMORY_FOR_A_WORKER if memory_limit is None else memory_limit
-        workers = max(1, min(int(CPU_COUNT), int(MEMORY_LIMIT) // share))
-    if workers < 1:
-        raise InputError(f"a cluster has 1 worker or more; found {workers}")
-    return workers, int(MEMORY_LIMIT) // workers if memory_limit is None else memory_limit
-
-
-def _start_local(workers: int, memory_limit: int) -> Any:
-    import distributed
-
-    local_cluster: Any = distributed.LocalCluster
-    return local_cluster(
-        # Only the processes of this run: whoever else could speak to the scheduler could run code in the workers.
-        security=_private_security(),
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=memory_limit,
-        # Any free port on this machine alone: two batches at a time must not quarrel about one.
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-        preload="allfocus.batch.worker_setup",
-        env={"DASK_LOGGING__DISTRIBUTED": "critical"},
-    )
-
-
-def _private_security() -> Any:
-    """Dask's settings for TLS with credentials that only this run has."""
-    import distributed
-
-    own = make_credentials()
-    roles = {f"tls_{role}_{part}" for role in ("client", "scheduler", "worker") for part in ("key", "cert")}
-    files = {name: own.key if name.endswith("key") else own.certificate for name in roles}
-    security: Any = distributed.Security
-    return security(require_encryption=True, tls_ca_file=own.certificate, **files)
-
-
-@contextlib.contextmanager
-def _interruptions_held() -> Iterator[None]:
-    """Ctrl-C inside waits until the end, and never reaches the processes that are started inside.
-
-    Half a cluster cannot be stopped in order, and a worker must not end by a Ctrl-C before it has learnt to ignore it.
-    """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # Python starts this helper with the first process, and lets signals through again when it has: so before.
-    resource_tracker.ensure_running()
-    received: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
-    # Threads and processes that are started take over what is blocked; a handler they would not.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, before)
-    if received:
-        if callable(before):
-            before(received[0], None)  # raises, and may count
-        raise KeyboardInterrupt
-
-
 @contextlib.contextmanager
 def _quiet_logs() -> Iterator[None]:
     """What Dask logs about lost workers is told in our own words."""
@@ -433,58 +350,6 @@ def _quiet_logs() -> Iterator[None]:
     finally:
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
-
-
-def _about_encryption(address: str) -> str:
-    """A hint for an address that may be spoken to in the wrong way."""
-    if address.startswith("tls://"):
-        return ", or check that it uses TLS with certificates of the same CA"
-    return ", or call it by tls:// if it uses TLS" if address.startswith("tcp://") else ""
-
-
-def _is_file(address: str) -> bool:
-    return address.endswith(".json") or os.path.isfile(address)
-
-
-def _await_file(path: Path, seconds: float) -> None:
-    """Wait until a scheduler has written its file; Dask itself would wait for ever.
-
-    Raises:
-        InputError: It does not come, or is no plain file.
-    """
-    deadline = time.monotonic() + seconds
-    while not os.path.lexists(path):
-        if time.monotonic() >= deadline:
-            raise InputError(
-                "no such file; check the name, or start a scheduler that writes it", where=path, code="no-such-file"
-            )
-        time.sleep(0.1)
-    open_plain(path).close()
-
-
-def _require_address(address: str) -> None:
-    """Raise InputError for what cannot be the address of a scheduler, or lacks the certificates that it needs.
-
-    Raises:
-        InputError: It is none.
-        OSError, ValueError: The settings of TLS name files that are missing or no certificates.
-    """
-    import distributed
-
-    found = re.fullmatch(r"(?:([a-z]+)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s\[\]/:\x00]+):([0-9]{1,5})/?", address)
-    if found is None or found[1] not in (None, *SCHEMES) or not 0 < int(found[2]) < 65536:
-        raise InputError(
-            "is no address of a scheduler; write it like tcp://host:8786, or name its file",
-            where=repr(address),
-            code="bad-option",
-        )
-    security: Any = distributed.Security
-    if found[1] in ("tls", "wss") and security().get_connection_args("client").get("ssl_context") is None:
-        raise InputError(
-            f"{address}: an encrypted connection needs certificates: set distributed.comm.tls (ca-file, client.key "
-            "and client.cert) in Dask's configuration, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and the like; see "
-            "docs/how-to/cluster.md"
-        )
 
 
 def _first_line(error: BaseException) -> str:

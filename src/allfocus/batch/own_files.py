@@ -19,7 +19,7 @@ from allfocus.files.opening import open_plain, parse_json
 from allfocus.files.placing import recover_folder
 from allfocus.files.protection import FileState, edited_file, file_state, foreign_file
 from allfocus.images.writing import replace_file
-from allfocus.stack.options import command_words
+from allfocus.stack.command_words import command_words
 
 OwnFiles = dict[str, set[FileState]]
 """Names below the output folder, with the sizes and times of change that each had when we wrote it: one, or several

@@ -18,7 +18,8 @@ from allfocus.batch.own_files import files_of_stack, from_states, lost_thumbnail
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import FileState, OwnResults, file_state, replacing_only
-from allfocus.stack.options import FuseOptions, FuseOutputs, command_words
+from allfocus.stack.command_words import command_words
+from allfocus.stack.options import FuseOptions, FuseOutputs
 from allfocus.version import __version__
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from allfocus.errors import InputError
-from allfocus.fusion.inference import KEYS, Kind, weights_folder
-from allfocus.network.contract import SIZE_MULTIPLE
+from allfocus.fusion.inference import Kind, weights_folder
+from allfocus.network.contract import GRAPH_KEYS, SIZE_MULTIPLE
 
 LARGEST_COST = 60_000
 """Operations per pixel and source that the shipped network may cost, over all levels: pixels are those of level 0."""
@@ -111,7 +111,7 @@ def _seen_shapes(
     """Return operator, input shapes and output shapes of everything that one run of a level executes."""
     import onnxruntime
 
-    if (key := KEYS[kind]) is not None:
+    if (key := GRAPH_KEYS[kind]) is not None:
         plain = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
         content = base64.b64decode(plain.get_modelmeta().custom_metadata_map[key])
     options = onnxruntime.SessionOptions()

@@ -28,13 +28,14 @@ from allfocus.cli.printing import (
 )
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
-from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered, option_flags
+from allfocus.stack.command_words import option_flags
+from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from allfocus.batch.manifest import StackRecord
-    from allfocus.batch.running import BatchListener, BatchProgress, BatchResult
+    from allfocus.batch.outcome import BatchListener, BatchProgress, BatchResult
     from allfocus.batch.stacks import Stack
 
 PLANE_MAPS = ("depth", "error", "confidence", "decision")

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from allfocus.cli.open_command import work_option
 from allfocus.cli.printing import echo, json_option, overwrite_option, print_json, print_table
-from allfocus.cli.serve_command import require_web
+from allfocus.cli.serve_command import require_web, work_option
 from allfocus.errors import InputError, OutputError
 
 if TYPE_CHECKING:

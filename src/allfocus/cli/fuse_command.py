@@ -20,7 +20,8 @@ from allfocus.cli.printing import (
     progress_bar,
     verbosity_options,
 )
-from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, offered, option_flags
+from allfocus.stack.command_words import option_flags
+from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, offered
 
 if TYPE_CHECKING:
     from allfocus.stack.result import StackFusion

@@ -7,15 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from allfocus.stack.options import (
-    KINDS,
-    About,
-    FuseOptions,
-    describe_options,
-    describe_outputs,
-    offered,
-    option_flags,
-)
+from allfocus.stack.command_words import option_flags
+from allfocus.stack.options import KINDS, About, FuseOptions, describe_options, describe_outputs, offered
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -38,7 +38,7 @@ from allfocus.cli.score_command import score
 from allfocus.cli.serve_command import serve
 from allfocus.cli.train_command import train
 from allfocus.errors import AllfocusError
-from allfocus.stack.options import command_words
+from allfocus.stack.command_words import command_words
 
 SECTIONS = {
     "Fuse": (fuse, batch, align),

@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from allfocus.cli.printing import echo
-from allfocus.cli.serve_command import require_web
+from allfocus.cli.serve_command import require_web, work_option
 from allfocus.errors import InputError
 
 if TYPE_CHECKING:
     from allfocus.web.door import Door
-
-work_option = click.option(
-    "--work", type=click.Path(path_type=Path), help="The studio's folder; else one in your cache."
-)
 
 
 @click.command("open", short_help="Open pictures, folders or projects in the studio.")

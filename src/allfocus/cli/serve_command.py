@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from allfocus.web.settings import ServerSettings
 
 
+work_option = click.option(
+    "--work",
+    type=click.Path(path_type=Path),
+    help="The studio's folder, with its jobs and presets; else that of ALLFOCUS_WORK, or one in your cache.",
+)
+
+
 @click.command(short_help="Open the studio in a browser.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need a token.")
 @click.option(
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     help="What clients must show (or in ALLFOCUS_TOKEN); generated and printed when listening beyond localhost.",
 )
 @click.option("--name", "names", multiple=True, help="A further host name the server is called by; once for each.")
-@click.option("--work", type=click.Path(path_type=Path), help="Folder for the jobs; else one in your cache.")
+@work_option
 @click.option(
     "--allow-folders",
     multiple=True,

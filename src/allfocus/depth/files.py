@@ -17,6 +17,7 @@ from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
 from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
+from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.reading import read_image
 from allfocus.images.tiff_decoder import decode_tiff
 from allfocus.images.writing import encode_image
@@ -25,7 +26,6 @@ Map = NDArray[np.float32]
 
 FRACTION, STEP = "fraction", "step"
 """Units of depth that is no length: 0 the first frame and 1 the last; the number of the frame."""
-TIFF_ENDINGS = (".tif", ".tiff")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def encode_depth(
         step: How far neighbouring frames are apart in the unit, if that is known.
     """
     there = np.isfinite(values)
-    if path.suffix.lower() not in TIFF_ENDINGS:
+    if path.suffix.lower() not in TIFF_SUFFIXES:
         alpha = None if there.all() else there.astype(np.float32)
         pixels = np.where(there, np.clip(values, 0, 1), 0).astype(np.float32)
         dots = None if pixel_size is None else 0.0254 / pixel_size.metres
@@ -89,7 +89,7 @@ def read_depth(path: str | Path) -> DepthMap:
         InputError: it cannot be read, or is in colour.
     """
     path = Path(path)
-    known = _description(path) if path.suffix.lower() in TIFF_ENDINGS else {}
+    known = _description(path) if path.suffix.lower() in TIFF_SUFFIXES else {}
     unit = known.get("vunit", "")
     if unit in METRES or unit == STEP:
         return DepthMap(_read_values(path), unit, _pixel_size(known), _number(known.get("step")))

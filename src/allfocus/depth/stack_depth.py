@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.depth.files import FRACTION, STEP, TIFF_ENDINGS, encode_depth
+from allfocus.depth.files import FRACTION, STEP, encode_depth
 from allfocus.depth.filling import fill_depth
 from allfocus.depth.measurement import MeasuredDepth, measure_depth
 from allfocus.depth.units import DepthScale, Length, read_length, scale_of_exif
 from allfocus.fusion.depth import colour_depth
 from allfocus.fusion.stack_fusion import FusionResult
 from allfocus.images.image import Image
+from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.spool import FrameSpool
 from allfocus.images.writing import encode_image
-from allfocus.progress import CountProgress
+from allfocus.progress import CountProgress, Notice
 
 Map = NDArray[np.float32]
 
@@ -86,14 +87,16 @@ def measure_stack(
 def tell_depth(depth: StackDepth | None) -> str:
     """What there is to say about a depth, as a sentence; empty where it is measured in steps."""
     if depth is not None and depth.measured.frames < 3:
-        return "two frames do not tell a depth between them; nothing is measured"
-    return "" if depth is None or not depth.scale.source else f"depth is in {depth.scale.unit}, by {depth.scale.source}"
+        return Notice("two frames do not tell a depth between them; nothing is measured")
+    if depth is None or not depth.scale.source:
+        return ""
+    return Notice(f"depth is in {depth.scale.unit}, by {depth.scale.source}")
 
 
 def encode_depth_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | memoryview:
     """The bytes of the depth map: TIFF in the unit of the scale, other formats from 0 to 1."""
     steps = depth.filled if filled else depth.measured.position
-    if path.suffix.lower() in TIFF_ENDINGS:
+    if path.suffix.lower() in TIFF_SUFFIXES:
         values, scale = depth.scale.convert(steps), depth.scale
         return encode_depth(values, path, unit=scale.unit, pixel_size=depth.pixel_size, step=scale.step)
     share = steps / np.float32(max(1, depth.measured.frames - 1))
@@ -106,7 +109,7 @@ def encode_error_map(depth: StackDepth, path: Path, *, filled: bool) -> bytes | 
     What is filled has none, so holes stay holes.
     """
     measured = depth.measured
-    if path.suffix.lower() in TIFF_ENDINGS:
+    if path.suffix.lower() in TIFF_SUFFIXES:
         values = depth.scale.convert_error(measured.standard_error, measured.position)
         return encode_depth(values, path, unit=depth.scale.unit, pixel_size=depth.pixel_size)
     return encode_depth(measured.standard_error, path, unit=STEP, pixel_size=depth.pixel_size)

@@ -5,10 +5,11 @@ are pixels of the fused picture, whose first pixel reaches from 0 to 1.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from allfocus.errors import InputError
+from allfocus.finishing.curves import Curves, curves_from_json
 
 RANGES: dict[str, tuple[float, float]] = {
     "exposure": (-5.0, 5.0),
@@ -131,6 +132,8 @@ class Finish:
     """Of the levels: above 1 brightens the middle, and leaves black and white."""
     contrast: float = 0.0
     """-100 to 100, about the middle; black and white stay."""
+    curves: Curves = field(default_factory=Curves)
+    """Free curves, after everything else that changes tones."""
     turns: int = 0
     """Quarter turns to the right, 0 to 3, after everything else."""
     angle: float = 0.0
@@ -178,11 +181,13 @@ class Finish:
     @property
     def has_tones(self) -> bool:
         """Whether values of pixels change, besides healing."""
-        return self.balances or (self.black, self.white, self.gamma, self.contrast) != (0, 1, 1, 0)
+        levels = (self.black, self.white, self.gamma, self.contrast)
+        return self.balances or levels != (0, 1, 1, 0) or not self.curves.is_neutral
 
     def to_json(self) -> dict[str, Any]:
         """As plain values; :func:`finish_from_json` takes them."""
-        return {**asdict(self), "spots": [asdict(spot) for spot in self.spots]}
+        curves = {name: [list(point) for point in points] for name, points in asdict(self.curves).items()}
+        return {**asdict(self), "curves": curves, "spots": [asdict(spot) for spot in self.spots]}
 
     def describe(self) -> str:
         """What was done, in a few words, for the history of a file; empty when nothing was.
@@ -192,15 +197,17 @@ class Finish:
             'exposure 0.5, turns 1, spots 1'
         """
         usual, words = Finish(), []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value == getattr(usual, field.name):
+        for name in (each.name for each in fields(self)):
+            value = getattr(self, name)
+            if value == getattr(usual, name):
                 continue
             if isinstance(value, Crop):
                 value = f"{value.width}x{value.height}"
+            elif isinstance(value, Curves):
+                value = "of " + " and ".join(own for own, points in asdict(value).items() if points)
             elif isinstance(value, ScaleBar):
                 value = f"{value.pixel_size:g} um per pixel"
-            words.append(f"{field.name.replace('_', ' ')} {len(value) if isinstance(value, tuple) else value}")
+            words.append(f"{name.replace('_', ' ')} {len(value) if isinstance(value, tuple) else value}")
         return ", ".join(words)
 
 
@@ -218,6 +225,7 @@ def finish_from_json(content: Mapping[str, Any]) -> Finish:
             values["crop"] = Crop(**values["crop"])
         if values.get("scale_bar") is not None:
             values["scale_bar"] = ScaleBar(**values["scale_bar"])
+        values["curves"] = curves_from_json(values.get("curves") or {})
         values["spots"] = tuple(Spot(**spot) for spot in values.get("spots", ()))
         return Finish(**values)
     except (TypeError, ValueError) as error:

@@ -1,14 +1,16 @@
-"""Tones: exposure and white balance in linear light, then levels and contrast on stored values.
+"""Tones: exposure and white balance in linear light, then levels, contrast and free curves on stored values.
 
 Each channel is changed by itself and each pixel by itself, so that all of it is one curve per channel. A table of that
 curve is what a page needs to show the same live (:func:`tone_tables`), and to know the histogram of what comes out.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allfocus.finishing.curves import Points, follow_curve
 from allfocus.finishing.finish import RANGES, Finish
 from allfocus.images.transfer import SRGB, Curve
 
@@ -76,12 +78,12 @@ def apply_tones(pixels: Pixels, finish: Finish, curve: Curve | None = None) -> P
     result = np.empty_like(pixels)
     for top in range(0, pixels.shape[0], ROWS_AT_ONCE):
         rows = slice(top, top + ROWS_AT_ONCE)
-        result[rows] = _stretch(balance(pixels[rows], finish, curve), finish)
+        result[rows] = bend(_stretch(balance(pixels[rows], finish, curve), finish), finish)
     return result
 
 
 def balance(pixels: Pixels, finish: Finish, curve: Curve | None) -> Pixels:
-    """The first half of the tones: exposure and white balance."""
+    """The first part of the tones: exposure and white balance."""
     if not finish.balances:
         return pixels
     used = curve_or_srgb(curve)
@@ -90,13 +92,28 @@ def balance(pixels: Pixels, finish: Finish, curve: Curve | None) -> Pixels:
 
 
 def _stretch(pixels: Pixels, finish: Finish) -> Pixels:
-    """The second half: levels, then contrast."""
+    """The second part: levels, then contrast."""
     part = np.clip((pixels - np.float32(finish.black)) / np.float32(finish.white - finish.black), 0, 1)
     if finish.gamma != 1:
         part = np.power(part, np.float32(1 / finish.gamma))
     if finish.contrast:
         part = part + np.float32(finish.contrast / 100) * (part * part * (3 - 2 * part) - part)
     return np.asarray(part, np.float32)
+
+
+def bend(pixels: Pixels, finish: Finish) -> Pixels:
+    """The third part: the free curves."""
+    if finish.curves.is_neutral:
+        return pixels
+    if pixels.ndim == 2:
+        return _follow_all(pixels, finish.curves.of_channel(0, 1))
+    return np.stack([_follow_all(pixels[..., c], finish.curves.of_channel(c, 3)) for c in range(3)], axis=-1)
+
+
+def _follow_all(values: Pixels, curves: Sequence[Points]) -> Pixels:
+    for points in curves:
+        values = follow_curve(values, points)
+    return values
 
 
 def tone_tables(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.frame_checks import check_frames, grey_levels, pick_pixels
+from allfocus.fusion.frame_checks import check_frames, grey_levels
 from allfocus.fusion.maps import FusedMaps
 
 
@@ -41,14 +41,17 @@ def fuse_depth_map(frames: Sequence[NDArray[np.float32]], *, smoothing: float = 
     checked = check_frames(frames)
     if not smoothing >= 0:
         raise InputError(f"smoothing is {smoothing}; it must be 0 or more pixels")
-    decision = np.zeros(checked[0].shape[:2], np.int16)
-    sharpest = _focus_measure(grey_levels(checked[0]), smoothing=smoothing)
-    for index, frame in enumerate(checked[1:], start=1):
+    fused = checked[0].copy()
+    decision = np.zeros(fused.shape[:2], np.int16)
+    sharpest = _focus_measure(grey_levels(fused), smoothing=smoothing)
+    for index in range(1, len(checked)):
+        frame = checked[index]
         sharpness = _focus_measure(grey_levels(frame), smoothing=smoothing)
         wins = sharpness > sharpest
         decision[wins] = index
         sharpest[wins] = sharpness[wins]
-    return FusedMaps(pick_pixels(checked, decision), decision)
+        fused[wins] = frame[wins]
+    return FusedMaps(fused, decision)
 
 
 def _focus_measure(grey: NDArray[np.float32], *, smoothing: float) -> NDArray[np.float32]:

@@ -74,7 +74,8 @@ def fuse_dsift(frames: Sequence[NDArray[np.float32]]) -> FusedMaps:
     checked = check_frames(frames)
     fused = checked[0]
     decision = np.zeros(fused.shape[:2], np.int16)
-    for index, frame in enumerate(checked[1:], start=1):
+    for index in range(1, len(checked)):
+        frame = checked[index]
         share = _share_of_first(_eight_bit_grey(fused), _eight_bit_grey(frame))
         decision[share == 0.0] = index
         decision[share == 0.5] = UNDECIDED

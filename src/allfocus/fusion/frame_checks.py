@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.fusion.frames_on_disk import FramesOnDisk, not_finite
 
 
-def check_frames(frames: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
-    """The frames as a list of float32 arrays that share one shape.
+def check_frames(frames: Sequence[NDArray[np.float32]]) -> Sequence[NDArray[np.float32]]:
+    """The frames as float32 arrays that share one shape; those on disk stay there.
 
     Args:
         frames: two or more pictures, each (H, W, 3) RGB or each (H, W), floating point in 0..1, all of one size.
@@ -25,6 +26,8 @@ def check_frames(frames: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float
     """
     if len(frames) < 2:
         raise InputError(f"fusion needs at least 2 frames, got {len(frames)}; give every picture of the stack")
+    if isinstance(frames, FramesOnDisk):
+        return frames  # a spool takes none that does not fit
     checked = []
     for number, frame in enumerate(frames, start=1):
         array = np.asarray(frame)
@@ -38,7 +41,7 @@ def check_frames(frames: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float
                 " align or crop the frames to one size first"
             )
         if not np.isfinite(array).all():
-            raise InputError(f"frame {number} holds values that are not finite; repair or leave out that frame")
+            raise not_finite(number)
         checked.append(array.astype(np.float32, copy=False))
     return checked
 

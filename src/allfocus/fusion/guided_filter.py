@@ -42,11 +42,11 @@ def fuse_guided_filter(frames: Sequence[NDArray[np.float32]]) -> FusedMaps:
         ((8, 8), None)
     """
     checked = check_frames(frames)
-    greys = [grey_levels(frame) for frame in checked]
-    winner = np.argmax(np.stack([_saliency(grey) for grey in greys]), axis=0)
-    coarse = _Blend(checked[0].shape)
-    fine = _Blend(checked[0].shape)
-    for index, (frame, grey) in enumerate(zip(checked, greys, strict=True)):
+    winner = _most_salient(checked)
+    shape = checked[0].shape
+    coarse, fine = _Blend(shape), _Blend(shape)
+    for index, frame in enumerate(checked):
+        grey = grey_levels(frame)
         chosen = (winner == index).astype(np.float32)
         base = np.asarray(cv2.blur(frame, (BASE_WINDOW, BASE_WINDOW), borderType=cv2.BORDER_REPLICATE), np.float32)
         coarse.add(base, _guided_weight(chosen, grey, radius=BASE_RADIUS, regularisation=BASE_REGULARISATION))
@@ -71,6 +71,18 @@ class _Blend:
     def mean(self) -> NDArray[np.float32]:
         """The layers' mean by their weights, which must have a positive sum everywhere."""
         return self._layers / self._weights
+
+
+def _most_salient(frames: Sequence[NDArray[np.float32]]) -> NDArray[np.int16]:
+    """The index (H, W) of the frame with the strongest Laplacian around each pixel, the earliest of equals."""
+    strongest = _saliency(grey_levels(frames[0]))
+    winner = np.zeros(strongest.shape, np.int16)
+    for index in range(1, len(frames)):
+        saliency = _saliency(grey_levels(frames[index]))
+        wins = saliency > strongest
+        winner[wins] = index
+        strongest[wins] = saliency[wins]
+    return winner
 
 
 def _saliency(grey: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -28,12 +28,10 @@ from allfocus.fusion.accelerators import (
 from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
 from allfocus.machine import core_limit, usable_cores
-from allfocus.network.contract import INPUTS, REFINE_KEY, WHOLE_KEY
+from allfocus.network.contract import GRAPH_KEYS, graph_inputs
 
-Kind = Literal["whole", "context", "refine"]
-"""How a level is decided: as the coarsest, seen whole; with context; or by its detail alone."""
-KEYS: dict[Kind, str | None] = {"whole": WHOLE_KEY, "context": None, "refine": REFINE_KEY}
-"""Under which an ONNX file holds the graph of each; None for the file itself."""
+Kind = Literal["whole", "context", "refine", "inner-context", "inner-refine"]
+"""A graph of the network, of those in the contract."""
 ONNX = "-onnx"
 """Ends the name of a device that onnxruntime runs and that torch could run too."""
 _FALLBACKS: list[str] = []
@@ -128,12 +126,11 @@ def _judge(device: str, threads: int, weights: str | None, kind: Kind, *, fresh:
         session = _open_session(place, threads, weights, kind)
         return lambda inputs: session.run(None, inputs)
 
-    names = INPUTS[:2] if kind == "whole" else INPUTS
     return remembered(
         device,
         kind,
         _weights_file(weights).read_bytes(),
-        lambda: compare(lambda: runner(device), lambda: runner("cpu"), names),
+        lambda: compare(lambda: runner(device), lambda: runner("cpu"), graph_inputs(kind)),
         fresh=fresh,
     )
 
@@ -180,14 +177,18 @@ def run_level(
     Raises:
         InputError: a network of one's own gives something that is no number.
     """
-    inside = np.zeros(frames.shape[2:], np.float32)
-    inside[(slice(None), slice(None)) if size is None else (slice(size[0]), slice(size[1]))] = 1
+    count, _, height, width = frames.shape
+    rows, columns = size or (height, width)
+    kind: Kind = "whole" if above is None else "refine" if refine else "context"
+    # Accelerators are checked graph by graph, so they keep to the few that do for all.
+    if above is not None and (rows, columns) == (height, width) and device == "cpu":
+        kind = "inner-refine" if refine else "inner-context"
+    inside = np.zeros((height, width), np.float32)
+    inside[:rows, :columns] = 1
     inputs = {"frames": frames, "inside": inside}
     if above is not None:
         inputs |= {"behind": above.behind, "veil_above": above.veil}
-    kind: Kind = "whole" if above is None else "refine" if refine else "context"
-    found = _run(inputs, device, threads, weights, kind)
-    count, _, height, width = frames.shape
+    found = _run({name: inputs[name] for name in graph_inputs(kind)}, device, threads, weights, kind)
     shapes = ((count, height, width), (count, VEIL_CHANNELS, height // 4, width // 4))
     return LevelOutput(*(require_finite(part, shape, weights) for part, shape in zip(found, shapes, strict=True)))
 
@@ -211,22 +212,21 @@ def _run(inputs: Inputs, device: str, threads: int, weights: str | None, kind: K
 def _run_torch(inputs: dict[str, NDArray[np.float32]], kind: Kind) -> list[NDArray[np.float32]]:
     import torch
 
-    tensors = [torch.from_numpy(part).to("cuda") for part in inputs.values()]
+    tensors = {name: torch.from_numpy(part).to("cuda") for name, part in inputs.items()}
     # bfloat16 has the range of float32, and the logits that matter are small numbers.
     with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
-        found = _torch_graph(kind)(*tensors)
+        found = _torch_graph(kind)(**tensors)
     return [part.float().cpu().numpy() for part in found]
 
 
 @functools.cache
 def _torch_graph(kind: Kind) -> Any:
     from allfocus.network.checkpoint import load_network
-    from allfocus.network.onnx_export import LevelGraph, RefinerGraph, WholeGraph
+    from allfocus.network.onnx_export import LevelGraph
 
     with importlib.resources.as_file(weights_folder() / "ips.safetensors") as path:
         network, _ = load_network(path, device="cuda")
-    graphs = {"whole": WholeGraph, "context": LevelGraph, "refine": RefinerGraph}
-    return graphs[kind](network)  # type: ignore[arg-type]
+    return LevelGraph(network, kind)  # type: ignore[arg-type]
 
 
 def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -313,7 +313,7 @@ def _open_session(device: str, threads: int, weights: str | None, kind: Kind) ->
         settings["enable_fallback"] = 0
     try:
         session = onnxruntime.InferenceSession(read_network(file), options, **settings)
-        if (key := KEYS[kind]) is not None:
+        if (key := GRAPH_KEYS[kind]) is not None:
             parts = session.get_modelmeta().custom_metadata_map
             if key not in parts:
                 raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
@@ -328,7 +328,7 @@ def _open_session(device: str, threads: int, weights: str | None, kind: Kind) ->
         if weights is None or accelerator is not None:
             raise
         raise InputError(f"{file}: is no ONNX file that can be run; allfocus export writes one") from error
-    if names != list(INPUTS[:2] if kind == "whole" else INPUTS) or outputs != len(LevelOutput._fields):
+    if names != list(graph_inputs(kind)) or outputs != len(LevelOutput._fields):
         raise InputError(f"{file}: is not a network that selects among frames; allfocus export writes one")
     if accelerator is None:
         return session

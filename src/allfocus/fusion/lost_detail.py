@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.lost_places import LostPlace, Map
+from allfocus.progress import Notice
 
 WARNING_SHARE = 0.3
 """Percent of the picture in which detail is lost, above which the user is told."""
@@ -59,7 +60,7 @@ class LostDetail:
             return ""
         worst = self.places[0]
         across, down = worst.left + worst.width // 2, worst.top + worst.height // 2
-        return (
+        return Notice(
             f"detail lost in {max(self.share, 0.01):.2g} % of the picture, most at {across}, {down}: "
             f"frame {worst.frame + 1} shows more there"
         )
@@ -71,10 +72,12 @@ class LostDetail:
             return ""
         first = self.mended[0]
         across, down = first.left + first.width // 2, first.top + first.height // 2
-        where = f"at {across}, {down}, from frame {first.frame + 1}"
         if len(self.mended) == 1:
-            return f"detail was lost and brought back {where}"
-        return f"detail was lost and brought back in {len(self.mended)} places, the largest {where}"
+            return Notice(f"detail was lost and brought back at {across}, {down}, from frame {first.frame + 1}")
+        return Notice(
+            f"detail was lost and brought back in {len(self.mended)} places, the largest at {across}, {down}, "
+            f"from frame {first.frame + 1}"
+        )
 
     def to_plain(self) -> dict[str, Any]:
         """The figures without the maps, as JSON takes them; frames are counted from 1."""

@@ -36,6 +36,8 @@ class Abilities:
     """Removes the haze of blurred foreground: takes ``unveil``, and makes a veil map."""
     streams: bool = False
     """Frames may stay on disk: takes a ``FrameSpool``, ``valid`` and ``progress``."""
+    one_at_a_time: bool = False
+    """Looks at whole frames one after the other, so that they may be read from disk each time they are asked for."""
     mends: bool = False
     """Where the check finds that detail was erased, the frame that shows it is taken (:mod:`.mending`)."""
     devices: bool = False

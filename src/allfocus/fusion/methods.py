@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 from allfocus.fusion.method import EXTRAS, NETWORK_ENDING, WEIGHTS_SIGN, Abilities, Method, method_of
 
 _BLENDS = Abilities(decides=False)
+_BLENDS_IN_TURN = Abilities(decides=False, one_at_a_time=True)
+_PICKS_IN_TURN = Abilities(one_at_a_time=True)
 _SELECTS = Abilities(prefers=True, linear_light=True, unveils=True, streams=True, mends=True, devices=True)
 
 
@@ -70,6 +72,7 @@ METHODS: dict[str, Method] = {
             "dense SIFT as activity, refined by feature matching",
             "Liu, Liu, Wang, Information Fusion 23, 2015",
             "more than 2 frames are fused one after the other",
+            abilities=_PICKS_IN_TURN,
             function="allfocus.fusion.dsift:fuse_dsift",
         ),
         Method(
@@ -83,7 +86,7 @@ METHODS: dict[str, Method] = {
             "largest Laplacian coefficient at each scale, as published: 4 levels, each channel alone",
             "Burt, Adelson, IEEE Trans. Communications, 1983",
             "halos at depth edges; adds up noise; colours of detail may mix",
-            abilities=_BLENDS,
+            abilities=_BLENDS_IN_TURN,
             title="Pyramid, as published",
             function="allfocus.fusion.laplacian_pyramid:fuse_laplacian_pyramid",
         ),
@@ -92,7 +95,7 @@ METHODS: dict[str, Method] = {
             "most Laplacian energy over 3x3 pixels at each of all scales, colours together: better on stacks",
             "Burt, Kolczynski, ICCV, 1993",
             "halos at depth edges; adds up noise",
-            abilities=_BLENDS,
+            abilities=_BLENDS_IN_TURN,
             title="Pyramid: all fine detail",
             function="allfocus.fusion.laplacian_pyramid:fuse_laplacian_pyramid_energy",
         ),
@@ -100,7 +103,7 @@ METHODS: dict[str, Method] = {
             "guided-filter",
             "saliency weights smoothed by a guided filter, two scales",
             "Li, Kang, Hu, IEEE Trans. Image Processing 22, 2013",
-            abilities=_BLENDS,
+            abilities=_BLENDS_IN_TURN,
             title="Guided filter: clean edges",
             function="allfocus.fusion.guided_filter:fuse_guided_filter",
         ),
@@ -117,13 +120,14 @@ METHODS: dict[str, Method] = {
             "the sharpest frame of each pixel by a smoothed focus measure",
             "Nayar, Nakagawa, IEEE Trans. PAMI 16, 1994",
             "hard edges between frames",
+            abilities=_PICKS_IN_TURN,
             title="Depth map: smooth surfaces",
             function="allfocus.fusion.depth_map:fuse_depth_map",
         ),
         Method(
             "average",
             "the mean of the frames; what fusion must beat",
-            abilities=_BLENDS,
+            abilities=_BLENDS_IN_TURN,
             title="Plain average",
             function="allfocus.fusion.average:fuse_average",
         ),

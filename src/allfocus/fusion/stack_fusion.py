@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import AllfocusError, InputError
+from allfocus.fusion.frames_on_disk import FramesOnDisk, ThinnedFrames, require_memory
 from allfocus.fusion.maps import FusedMaps, as_maps, require_sound_maps
-from allfocus.fusion.validity import check_masks, fill_invalid, nearest_valid
+from allfocus.fusion.validity import EVERYTHING, check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 from allfocus.fusion.method import NETWORK_ENDING, Method, method_of
 from allfocus.fusion.method_choice import require_method
 from allfocus.fusion.methods import METHODS, method_catalogue
+
+MOST_SAMPLED = 100_000_000
+"""Values of a stack, at the most, that its range is told by."""
 
 Frames = Sequence[NDArray[Any]] | ImageStack | FrameSpool
 
@@ -100,10 +104,12 @@ def fuse(
     abilities = chosen.abilities
     if progress is not None:
         progress(0, 1)
-    pictures, values, dtype = _prepare(frames, valid, whole=not abilities.streams)
+    pictures, values, dtype = _prepare(frames, valid, chosen)
     _require_count(chosen, len(pictures))
     masks = _masks(frames, valid, pictures)
-    if masks is not None and not isinstance(pictures, FrameSpool):
+    if isinstance(pictures, FrameSpool):
+        pictures = FramesOnDisk(pictures, masks, progress) if abilities.one_at_a_time else pictures
+    elif masks is not None:
         pictures = fill_invalid(pictures, masks)
     offered: dict[str, tuple[bool, object]] = {
         "device": (abilities.devices, device),
@@ -117,7 +123,8 @@ def fuse(
     options = {name: value for name, (taken, value) in offered.items() if taken}
     with _telling_of_others(chosen):
         made = function(_untouchable(pictures, chosen), **chosen.options, **options)
-    sound = require_sound_maps(as_maps(made), pictures[0].shape, len(pictures), name=chosen.name)
+    shape = (frames if isinstance(frames, FrameSpool) else pictures)[0].shape
+    sound = require_sound_maps(as_maps(made), shape, len(pictures), name=chosen.name)
     maps = _complete(sound, pictures, masks)
     if progress is not None and not abilities.streams:
         progress(1, 1)
@@ -149,10 +156,10 @@ def _telling_of_others(method: Method) -> Iterator[None]:
 
 
 def _untouchable(
-    pictures: list[NDArray[np.float32]] | FrameSpool, method: Method
-) -> list[NDArray[np.float32]] | FrameSpool:
+    pictures: Sequence[NDArray[np.float32]] | FrameSpool, method: Method
+) -> Sequence[NDArray[np.float32]] | FrameSpool:
     """The frames as a method of others gets them: what it wrote into them would be the caller's, and measured later."""
-    if isinstance(pictures, FrameSpool) or METHODS.get(method.name) is method:
+    if not isinstance(pictures, list) or METHODS.get(method.name) is method:
         return pictures
     views = [frame.view() for frame in pictures]
     for view in views:
@@ -222,13 +229,15 @@ def _masks(
 def _prepare(
     frames: Frames,
     valid: Sequence[NDArray[np.bool_]] | None,
-    *,
-    whole: bool,
-) -> tuple[list[NDArray[np.float32]] | FrameSpool, ValueRange, np.dtype[Any]]:
+    method: Method,
+) -> tuple[Sequence[NDArray[np.float32]] | FrameSpool, ValueRange, np.dtype[Any]]:
     """Returns the frames in 0..1 as the methods want them, and the range and type in which the result is given back."""
     if isinstance(frames, FrameSpool):
-        everything = (slice(None), slice(None))
-        return ([frame[everything] for frame in frames] if whole else frames), UNIT, np.dtype(np.float32)
+        if method.abilities.streams or method.abilities.one_at_a_time:
+            return frames, UNIT, np.dtype(np.float32)
+        if len(frames):
+            require_memory(method, len(frames), frames[0].shape)
+        return [frame[EVERYTHING] for frame in frames], UNIT, np.dtype(np.float32)
     given = list(frames.frames) if isinstance(frames, ImageStack) else plain_arrays(frames)
     if not given:
         raise InputError("fusion needs at least 2 frames, got 0; give every picture of the stack")
@@ -248,6 +257,8 @@ def _confidence(pictures: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     from allfocus.fusion.planning import LEAST_NOISE, estimate_noise, value_range
     from allfocus.fusion.windows import block_sharpness
 
-    _, span = value_range(pictures)
+    # Every ninth pixel is looked at for the range; of many large frames fewer, which tell it as well.
+    apart = 1 + int((len(pictures) * pictures[0].size / 9 / MOST_SAMPLED) ** 0.5)
+    _, span = value_range(ThinnedFrames(pictures, apart))
     noise = estimate_noise(np.stack([block_sharpness(frame) for frame in pictures]))
     return stack_evidence(pictures, max(noise, LEAST_NOISE * span))

@@ -4,7 +4,7 @@ A mask is True where its frame has a pixel. It is an array (H, W) of bool, or an
 with rows and columns, as the masks of :class:`allfocus.images.spool.FrameSpool` do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,16 +65,38 @@ def fill_invalid(frames: Sequence[NDArray[np.float32]], valid: Sequence[Mask]) -
         >>> fill_invalid(frames, [np.array([[True, False]]), np.array([[True, True]])])[0].tolist()
         [[0.25, 0.75]]
     """
-    shape = frames[0].shape[:2] + (1,) * (frames[0].ndim - 2)
-    total, everything = np.zeros(frames[0].shape, np.float64), np.zeros(frames[0].shape, np.float64)
-    count = np.zeros(shape, np.int64)
-    for frame, mask in zip(frames, valid, strict=True):
-        inside = mask[EVERYTHING].reshape(shape)
+    mean = mean_of_valid(frames, valid)
+    return [put_where_missing(frame, mask, mean) for frame, mask in zip(frames, valid, strict=True)]
+
+
+def mean_of_valid(frames: Iterable[NDArray[np.float32]], valid: Sequence[Mask]) -> NDArray[np.float32]:
+    """The mean of those frames that have a pixel, and of all where none has; one frame at a time is looked at.
+
+    Example:
+        >>> frames = [np.full((1, 2), 0.25, np.float32), np.full((1, 2), 0.75, np.float32)]
+        >>> mean_of_valid(frames, [np.array([[True, False]]), np.array([[True, True]])]).tolist()
+        [[0.5, 0.75]]
+    """
+    total, everything, count = np.zeros(()), np.zeros(()), np.zeros((), np.int64)
+    for number, (frame, mask) in enumerate(zip(frames, valid, strict=True)):
+        inside = _spread(mask, frame)
+        if number == 0:
+            total, everything = np.zeros(frame.shape, np.float64), np.zeros(frame.shape, np.float64)
+            count = np.zeros(inside.shape, np.int64)
         total += np.where(inside, frame, 0)
         everything += frame
         count += inside
-    mean = np.where(count > 0, total / np.maximum(count, 1), everything / len(frames)).astype(np.float32)
-    return [np.where(mask[EVERYTHING].reshape(shape), frame, mean) for frame, mask in zip(frames, valid, strict=True)]
+    return np.where(count > 0, total / np.maximum(count, 1), everything / len(valid)).astype(np.float32)
+
+
+def put_where_missing(frame: NDArray[np.float32], mask: Mask, filling: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The frame with the filling in those pixels that it lacks."""
+    return np.where(_spread(mask, frame), frame, filling)
+
+
+def _spread(mask: Mask, frame: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """A mask (H, W) as one that fits the channels of a frame."""
+    return mask[EVERYTHING].reshape(frame.shape[:2] + (1,) * (frame.ndim - 2))
 
 
 def nearest_valid(decision: NDArray[np.int16], valid: Sequence[Mask]) -> NDArray[np.int16]:

@@ -13,7 +13,8 @@ Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
 RAW_SUFFIXES = frozenset(
     {".dng", ".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".raf", ".rw2", ".orf", ".pef", ".srw", ".x3f"}
 )
-PLAIN_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
+TIFF_SUFFIXES = (".tif", ".tiff")
+PLAIN_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", *TIFF_SUFFIXES, ".bmp")
 """Endings of pictures that every installation reads."""
 HEIF_SUFFIXES = (".heic", ".heif", ".hif")
 CAMERA_SUFFIXES = frozenset({".jpg", ".jpeg", *HEIF_SUFFIXES})

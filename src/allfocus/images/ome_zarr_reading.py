@@ -155,9 +155,14 @@ def _lens_of(content: Any) -> Objective | None:
     """The objective that a result of ours names; OME-Zarr has no place for one."""
     if not isinstance(content, dict):
         return None
-    words = {name: str(content.get(name) or "") for name in ("model", "manufacturer", "immersion")}
-    numbers = {name: positive(content.get(name)) for name in ("magnification", "aperture")}
-    return Objective(**words, **numbers)  # type: ignore[arg-type]  # texts and numbers, by their names
+    model, manufacturer, immersion = (str(content.get(name) or "") for name in ("model", "manufacturer", "immersion"))
+    return Objective(
+        model=model,
+        manufacturer=manufacturer,
+        immersion=immersion,
+        magnification=positive(content.get("magnification")),
+        aperture=positive(content.get("aperture")),
+    )
 
 
 def _channels_of(display: Any, count: int) -> tuple[Channel, ...]:

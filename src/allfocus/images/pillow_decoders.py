@@ -13,6 +13,7 @@ from allfocus.images.exif_blocks import find_exif_block, walk_jpeg
 from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 from allfocus.images.memory import require_room
 from allfocus.images.webp_chunks import walk_webp
+from allfocus.progress import Notice
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -148,12 +149,12 @@ def _decode_with_pillow(picture: "ImageFile", max_pixels: int) -> DecodedPicture
 def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
     notices = []
     if getattr(picture, "n_frames", 1) > 1:
-        notices.append(f"the first of {picture.n_frames} moving pictures taken")  # type: ignore[attr-defined]  # only some formats have it
+        notices.append(Notice(f"the first of {picture.n_frames} moving pictures taken"))  # type: ignore[attr-defined]  # only some formats have it
     if picture.mode == "CMYK":
-        notices.append("CMYK converted to RGB without a profile: colours are approximate")
+        notices.append(Notice("CMYK converted to RGB without a profile: colours are approximate"))
         return np.asarray(picture.convert("RGB")), tuple(notices)
     if picture.mode in ("P", "PA"):
-        notices.append("palette expanded to RGB")
+        notices.append(Notice("palette expanded to RGB"))
         colours = len(picture.palette.palette) // len(picture.palette.mode) if picture.palette is not None else 0
         if picture.mode == "P" and int(np.asarray(picture).max()) >= colours:
             raise InputError(f"it uses colours beyond the {colours} of its palette; the file is damaged")

@@ -15,6 +15,7 @@ from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, requ
 from allfocus.images.exif import read_orientation
 from allfocus.images.memory import require_room
 from allfocus.images.tiff_budgets import require_modest
+from allfocus.progress import Notice
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST_PROFILE = 64 * 2**20
@@ -54,9 +55,9 @@ def decode_png(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
             raise InputError(f"the checksum of its {kind.decode('latin-1')} chunk is wrong: the file is damaged")
     if colour == PALETTE:
         _require_colours(data, len(chunks.get(b"PLTE", b"")) // 3, 2**bits)
-    notices = ["palette expanded to RGB"] if colour == PALETTE else []
+    notices = [Notice("palette expanded to RGB")] if colour == PALETTE else []
     if b"acTL" in chunks:
-        notices.append("the first of its moving pictures taken")
+        notices.append(Notice("the first of its moving pictures taken"))
     return DecodedPicture(
         imagecodecs.png_decode(data),
         icc_profile=_profile_of(chunks, colour),

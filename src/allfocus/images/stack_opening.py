@@ -18,6 +18,7 @@ from allfocus.images.listing import Paths, list_files, split_pairs
 from allfocus.images.reading import errors_about, guarded
 from allfocus.images.stack_reader import StackReader, require_promise
 from allfocus.images.video import choose_frames, is_video
+from allfocus.progress import Notice
 
 
 def too_few_frames(kept: Sequence[str], left_out: Mapping[str, str]) -> InputError:
@@ -132,15 +133,20 @@ def open_stack(
 def _tell_videos(frames: Sequence[FrameFile]) -> list[str]:
     videos = {frame.path: frame.header.pages for frame in frames if frame.of_video}
     return [
-        f"{path.name}: {sum(frame.path == path for frame in frames)} of {pages} frames are taken, by sharpness"
+        Notice(f"{path.name}: {sum(frame.path == path for frame in frames)} of {pages} frames are taken, by sharpness")
         for path, pages in videos.items()
     ]
 
 
 def _tell_pairs(count: int, pairs: str) -> str:
     taken, other = ("RAW", "JPEG or HEIF") if pairs == "raw" else ("JPEG or HEIF", "RAW")
-    shots = "1 shot lies" if count == 1 else f"{count} shots lie"
-    return f"{shots} here as RAW and as JPEG or HEIF; the {taken} files are taken, the {other} files passed over"
+    if count == 1:
+        return Notice(
+            f"1 shot lies here as RAW and as JPEG or HEIF; the {taken} file is taken, the {other} file passed over"
+        )
+    return Notice(
+        f"{count} shots lie here as RAW and as JPEG or HEIF; the {taken} files are taken, the {other} files passed over"
+    )
 
 
 def _accept(frame: FrameFile, kept: list[FrameFile], max_pixels: int) -> None:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
-from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,8 @@ from allfocus.images.exif import block_of_tiff
 from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 from allfocus.images.memory import require_room
 from allfocus.images.tiff_layout import FileSlices
+from allfocus.images.tiff_series import require_one_channel
+from allfocus.progress import Notice
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
@@ -42,9 +43,6 @@ OWN_UNITS = ("int8", "int16", "int32", "uint32")
 ALPHA = (1, 2)
 """Meanings of an extra sample that make it alpha: 1 with colours multiplied by it, 2 without."""
 
-MOST_PAGES = 20_000
-MOST_PLANES_SAID = 2_000_000
-"""Planes of all pictures together that a description may speak of: others may lie in other files."""
 
 SMALLEST_OFFSET = 8
 """Where the header of a TIFF file ends."""
@@ -53,22 +51,6 @@ PREDICTABLE = (5, 8, 32946, 50000)
 PIXEL_TAGS = frozenset({254, 255, *range(256, 260), 262, 266, 273, 277, 278, 279, 284, 317, 320, *range(322, 326), 339})
 """Entries that say how the pixels are stored."""
 
-DESCRIBED_KINDS = ("ome", "imagej", "shaped", "micromanager", "lsm", "stk", "fluoview", "scanimage", "ndtiff", "bif")
-"""Kinds of TIFF that say what their planes are."""
-SEVERAL = {
-    "C": ("channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
-    "T": ("points in time", "save one of them (ImageJ: Image > Duplicate)"),
-    "P": ("positions", "save one of them (Fiji: Bio-Formats > Split positions)"),
-    "R": ("regions", "save one of them"),
-    "M": ("tiles of a mosaic", "save one of them"),
-    "A": ("angles", "save one of them"),
-    "E": ("wavelengths", "save one of them"),
-    "H": ("lifetimes", "save one of them"),
-    "V": ("events", "save one of them"),
-}
-"""Axes along which planes are not planes of one stack: what they hold, and what to do."""
-STACKED = ("Z", "I", "Q")
-"""Axes that a stack may have: depth, and those that have no name."""
 
 KNOWN_VALUES = (
     (284, "PlanarConfiguration", (1, 2)),
@@ -83,7 +65,7 @@ KNOWN_VALUES = (
 def read_tiff_headers(file: BinaryIO) -> list[Header]:
     """The header of each frame in a TIFF file: all pages but reduced copies (thumbnails), or the z planes of an OME."""
     with open_tiff(file) as tiff:
-        _require_one_channel(tiff)  # leaves only part of each page behind, hence a new look at the file below
+        require_one_channel(tiff)  # leaves only part of each page behind, hence a new look at the file below
     with open_tiff(file) as tiff:
         number = len(tiff.pages)
         frames = [index for index in range(number) if not tiff.pages[index].is_reduced]
@@ -161,89 +143,6 @@ class _Complaints(logging.Handler):
         about_pixels = int(tag[1]) in PIXEL_TAGS if tag else re.search(r"(Strip|Tile)(ByteCounts|Offsets)", text)
         if record.thread == self._thread and about_pixels and not self.complaint:
             self.complaint = re.sub(r"<[^>]*> ", "", text)
-
-
-def says_what_its_planes_are(tiff: Any) -> bool:
-    """Whether a file, open in tifffile, describes its planes, in words that can be looked at without harm.
-
-    Raises:
-        InputError: it promises more pages or planes than there can be.
-    """
-    if len(tiff.pages) > MOST_PAGES:
-        raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
-    if tiff.is_ome:
-        require_modest_ome(str(tiff.ome_metadata))
-    return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
-
-
-def _require_one_channel(tiff: Any) -> None:
-    """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
-    if not says_what_its_planes_are(tiff):
-        return
-    _require_one_series(tiff)
-    series = tiff.series[0]
-    sizes: dict[str, int] = {}
-    several: list[tuple[str, int]] = []
-    for axis, size in zip(series.axes, series.shape, strict=True):
-        sizes[axis] = sizes.get(axis, 1) * size
-        if size > 1 and axis not in "YXS":
-            several.append((axis, size))
-    for axis, (meaning, cure) in SEVERAL.items():
-        if sizes.get(axis, 1) > 1:
-            raise InputError(f"it holds {sizes[axis]} {meaning} (1 to {sizes[axis]}); a stack has one: {cure}")
-    if len(several) > 1 or any(axis not in STACKED for axis, _ in several):
-        told = " x ".join(f"{size} along {axis}" for axis, size in several)
-        raise InputError(f"it holds {told}; a stack has one such axis: save one stack of it as a file of its own")
-    planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
-    if planes > len(tiff.pages):
-        raise InputError(
-            f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
-            "give all its files one by one, or save it again as an image sequence or BigTIFF"
-        )
-
-
-def require_modest_ome(description: str) -> None:
-    """Raise InputError for a description of so many planes that the lists tifffile makes of them would fill memory.
-
-    A hundred thousand bytes can promise a thousand million planes, each of which would take room before one is missed.
-    """
-    try:
-        elements = list(ElementTree.fromstring(description.encode()).iter())
-    except ElementTree.ParseError:
-        return  # tifffile finds no planes in it either
-
-    def numbers(element: ElementTree.Element, *names: str) -> list[int]:
-        return [abs(int(element.get(name, "1").strip()[:12] or 1)) for name in names]
-
-    try:
-        pixels = [element for element in elements if element.tag.endswith("Pixels")]
-        parts = [element for element in elements if element.tag.endswith("TiffData")]
-        planes = sum(math.prod(numbers(each, "SizeZ", "SizeC", "SizeT")) for each in pixels)
-        planes += sum(max(numbers(each, "PlaneCount", "NumPlanes")) for each in parts)
-    except ValueError as error:
-        raise InputError("its description (OME) has words in place of numbers; the file is damaged") from error
-    if planes > MOST_PLANES_SAID:
-        raise InputError(
-            f"its description (OME) speaks of {planes} planes, more than {MOST_PLANES_SAID}; the file is damaged"
-        )
-
-
-def list_series(tiff: Any) -> list[Any]:
-    """The positions of a file, open in tifffile, that describes its planes: each is a series of its own."""
-    series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
-    # Programs that write page after page call each page a series; a microscope says what each of them is.
-    return series if tiff.is_ome or any(len(each.pages) > 1 for each in series) else series[:1]
-
-
-def _require_one_series(tiff: Any) -> None:
-    """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
-    series = list_series(tiff)
-    if len(series) > 1:
-        names = ", ".join(str(each.name or number) for number, each in enumerate(series[:8], start=1))
-        raise InputError(
-            f"it holds {len(series)} positions or pictures ({names}{' ...' if len(series) > 8 else ''}), each with its "
-            "own planes; a stack is one of them: save one as a file of its own (Bio-Formats opens them one by one)"
-        )
 
 
 def _require_numbers(page: Any) -> None:
@@ -389,10 +288,10 @@ def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
         samples[..., :1] = _largest(page, samples) - samples[..., :1]
     elif photometric == "PALETTE":
         samples = _expand_palette(samples[..., 0], page)
-        notices = (*notices, "palette expanded to RGB")
+        notices = (*notices, Notice("palette expanded to RGB"))
     elif photometric == "SEPARATED":
         samples = _convert_cmyk(samples, page)
-        notices = (*notices, "CMYK converted to RGB without a profile: colours are approximate")
+        notices = (*notices, Notice("CMYK converted to RGB without a profile: colours are approximate"))
     return (samples[..., 0] if samples.shape[2] == 1 else samples), kind == 1, notices
 
 
@@ -416,8 +315,11 @@ def _without_extra_samples(samples: NDArray[Any], page: Any, colours: int) -> tu
     kind = meanings[0] if meanings[0] in ALPHA else 0
     kept = colours + (1 if kind else 0)
     unused = samples.shape[2] - kept
-    notices = (f"{unused} extra channel{'s' if unused > 1 else ''} left out",) if unused else ()
-    return samples[:, :, :kept], kind, notices
+    return samples[:, :, :kept], kind, (_tell_unused(unused),) if unused else ()
+
+
+def _tell_unused(count: int) -> Notice:
+    return Notice("1 extra channel left out") if count == 1 else Notice(f"{count} extra channels left out")
 
 
 def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:

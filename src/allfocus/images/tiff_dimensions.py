@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.images.dimensions import Channel, Dimensions, in_micrometres, in_seconds, name_channels, positive
 from allfocus.images.ome_xml import describe_images
-from allfocus.images.tiff_decoder import list_series, open_tiff, says_what_its_planes_are
+from allfocus.images.tiff_decoder import open_tiff
+from allfocus.images.tiff_series import list_series, says_what_its_planes_are
 
 KINDS = {"ome": "OME-TIFF", "imagej": "ImageJ TIFF", "micromanager": "Micro-Manager TIFF", "lsm": "LSM", "stk": "STK"}
 """What messages call the kinds of TIFF that describe their planes; the others are TIFF."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
@@ -100,6 +101,6 @@ def sample_stack() -> list[LayerData]:
     from allfocus.scenes.rendering import render_scene
 
     scene = render_scene("slope", frames=8, size=(360, 480), seed=3)
-    planes = np.stack([np.rint(frame.mean(axis=2) * 65535).astype(np.uint16) for frame in scene.frames])
+    planes = np.stack([to_integers(frame.mean(axis=2), 16) for frame in scene.frames])
     scale = {"scale": (2.5, 0.8, 0.8), "units": ("micrometer",) * 3}
     return [(planes, {"name": "slanted page", **scale}, "image")]

@@ -1,8 +1,9 @@
 """A trained network as an ONNX file, the proof that both compute the same, and its place on disk.
 
 The network is three graphs: one for the coarsest level, which sees a picture whole; one for levels that are decided
-with context, given the decision of the level above; and one for those that are refined by their detail alone. The file
-is the graph of a level with context; the others travel in its metadata, so that a network is one file.
+with context, given the decision of the level above; and one for those that are refined by their detail alone. The last
+two come again for parts of a picture that do not reach beyond its end, where they are cheaper. The file is the graph of
+a level with context; the others travel in its metadata, so that a network is one file.
 """
 
 import base64
@@ -25,7 +26,7 @@ from allfocus.files.placing import StagedFiles
 from allfocus.files.protection import InputFiles
 from allfocus.images.writing import check_output
 from allfocus.network.checkpoint import load_network
-from allfocus.network.contract import INPUTS, OUTPUTS, REFINE_KEY, SIZE_MULTIPLE, WHOLE_KEY
+from allfocus.network.contract import GRAPH_KEYS, OUTPUTS, SIZE_MULTIPLE, graph_inputs
 from allfocus.network.stack_network import EXCLUSION, Decision, StackNetwork
 
 TOLERANCE = 1e-4
@@ -46,37 +47,34 @@ class ExportReport:
 
 
 class LevelGraph(nn.Module):
-    """One level of one stack, without a batch dimension."""
+    """One of the graphs of a network by its name in the contract: one level of one stack, without a batch dimension."""
 
-    def __init__(self, network: StackNetwork) -> None:
+    def __init__(self, network: StackNetwork, kind: str) -> None:
         super().__init__()
         self.network = network
+        self.kind = kind
 
-    def forward(self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor) -> tuple[Tensor, ...]:
-        """Returns logits (n, H, W) and veil (n, 4, H / 4, W / 4)."""
-        decision = self.network(frames[None], Decision(behind[None], veil_above[None]), inside[None, None])
-        return decision.logits[0], decision.veil[0]
+    def forward(
+        self,
+        frames: Tensor,
+        inside: Tensor | None = None,
+        behind: Tensor | None = None,
+        veil_above: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Returns logits (n, H, W) and veil (n, 4, H / 4, W / 4); what is given follows from the kind of graph.
 
-
-class RefinerGraph(LevelGraph):
-    """One level of one stack, decided by its detail alone."""
-
-    def forward(self, frames: Tensor, inside: Tensor, behind: Tensor, veil_above: Tensor) -> tuple[Tensor, ...]:
-        """Returns what :meth:`LevelGraph.forward` does."""
-        decision = self.network.refine(frames[None], Decision(behind[None], veil_above[None]), inside[None, None])
-        return decision.logits[0], decision.veil[0]
-
-
-class WholeGraph(nn.Module):
-    """The coarsest level of one stack, without a batch dimension."""
-
-    def __init__(self, network: StackNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, frames: Tensor, inside: Tensor) -> tuple[Tensor, ...]:
-        """Returns what :meth:`LevelGraph.forward` does, of the frames (n, 3, H, W) alone."""
-        decision = self.network(frames[None], None, inside[None, None])
+        Args:
+            frames: (n, 3, H, W).
+            inside: (H, W)
+            behind: (n, H / 2, W / 2)
+            veil_above: (n, 4, H / 8, W / 8)
+        """
+        above = None if behind is None or veil_above is None else Decision(behind[None], veil_above[None])
+        shown = None if inside is None else inside[None, None]
+        if above is not None and self.kind.endswith("refine"):
+            decision = self.network.refine(frames[None], above, shown)
+        else:
+            decision = self.network(frames[None], above, shown)
         return decision.logits[0], decision.veil[0]
 
 
@@ -131,21 +129,19 @@ def prove_model(checkpoint: Path) -> ProvenModel:
     network, _ = load_network(checkpoint)
     if not isinstance(network, StackNetwork):
         raise InputError(f"{checkpoint}: holds ips-paper, which runs in torch only; export an ips network")
-    graphs = [kind(network).eval() for kind in (LevelGraph, WholeGraph, RefinerGraph)]
-    models = [_export(graph, checkpoint) for graph in graphs]
-    difference = max(_largest_difference(graph, model) for graph, model in zip(graphs, models, strict=True))
-    model, whole, refiner = models
+    graphs = {kind: LevelGraph(network, kind).eval() for kind in GRAPH_KEYS}
+    models = {kind: _export(graph, checkpoint) for kind, graph in graphs.items()}
+    difference = max(_largest_difference(graph, models[kind]) for kind, graph in graphs.items())
     if not difference <= TOLERANCE:
         raise ExportError(f"{checkpoint}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
-    inner = {WHOLE_KEY: whole, REFINE_KEY: refiner}
-    onnx.helper.set_model_props(
-        model, {key: base64.b64encode(other.SerializeToString()).decode() for key, other in inner.items()}
-    )
+    within = {key: models[kind].SerializeToString() for kind, key in GRAPH_KEYS.items() if key is not None}
+    model = models["context"]
+    onnx.helper.set_model_props(model, {key: base64.b64encode(other).decode() for key, other in within.items()})
     parameters = sum(parameter.numel() for parameter in network.parameters())
     return ProvenModel(model.SerializeToString(), difference, model.opset_import[0].version, parameters)
 
 
-def _export(graph: nn.Module, checkpoint: Path) -> Any:
+def _export(graph: LevelGraph, checkpoint: Path) -> Any:
     """Returns the ONNX model of a graph, for any number of sources and any size."""
     sources = torch.export.Dim("sources", min=2, max=4096)
     rows, columns = (torch.export.Dim(name, min=2, max=1 << 13) for name in ("rows", "columns"))
@@ -155,15 +151,16 @@ def _export(graph: nn.Module, checkpoint: Path) -> Any:
         "behind": {0: sources, 1: SIZE_MULTIPLE // 2 * rows, 2: SIZE_MULTIPLE // 2 * columns},
         "veil_above": {0: sources, 2: rows, 3: columns},
     }
-    names = INPUTS if isinstance(graph, LevelGraph) else INPUTS[:2]
+    example = _example(graph, (2, 8 * SIZE_MULTIPLE, 10 * SIZE_MULTIPLE), torch.Generator().manual_seed(0))
     with _quiet_exporter():
         program = torch.onnx.export(
             graph,
-            _example(graph, (2, 8 * SIZE_MULTIPLE, 10 * SIZE_MULTIPLE), torch.Generator().manual_seed(0)),
+            (),
+            kwargs=example,
             dynamo=True,
-            input_names=list(names),
+            input_names=list(example),
             output_names=list(OUTPUTS),
-            dynamic_shapes={name: shapes[name] for name in names},
+            dynamic_shapes={name: shapes[name] for name in example},
             external_data=False,
             verbose=False,
         )
@@ -185,20 +182,19 @@ def _without_traces(model: Any) -> Any:
     return model
 
 
-def _example(graph: nn.Module, size: tuple[int, int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Inputs of a graph: sources, height and width."""
+def _example(graph: LevelGraph, size: tuple[int, int, int], generator: torch.Generator) -> dict[str, Tensor]:
+    """Inputs of a graph by name; the size is sources, height and width."""
     sources, height, width = size
     frames = torch.rand(sources, 3, height, width, generator=generator)
     # The picture ends a little before the frames.
     inside = torch.zeros(height, width)
     inside[: height - 5, : width - 3] = 1
-    if isinstance(graph, WholeGraph):
-        return frames, inside
     # Some sources are out in some places, and the best is nowhere behind.
     behind = (-2 * EXCLUSION * torch.rand(sources, height // 2, width // 2, generator=generator)).clamp(min=-EXCLUSION)
     behind = behind - behind.amax(0)
     veil = torch.rand(sources, 4, height // 8, width // 8, generator=generator) - 0.5
-    return frames, inside, behind.clamp(min=-EXCLUSION), veil
+    made = {"frames": frames, "inside": inside, "behind": behind.clamp(min=-EXCLUSION), "veil_above": veil}
+    return {name: made[name] for name in graph_inputs(graph.kind)}
 
 
 @contextlib.contextmanager
@@ -215,7 +211,7 @@ def _quiet_exporter() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _largest_difference(graph: nn.Module, model: Any) -> float:
+def _largest_difference(graph: LevelGraph, model: Any) -> float:
     # The core runs on onnxruntime; training machines may lack it, so it is asked for only here.
     import onnxruntime
 
@@ -225,9 +221,8 @@ def _largest_difference(graph: nn.Module, model: Any) -> float:
     for proof in PROOFS:
         inputs = _example(graph, proof, generator)
         with torch.no_grad():
-            logits, veil = (output.numpy() for output in graph(*inputs))
-        feed = {name: tensor.numpy() for name, tensor in zip(INPUTS[: len(inputs)], inputs, strict=True)}
-        found_logits, found_veil = session.run(None, feed)
+            logits, veil = (output.numpy() for output in graph(**inputs))
+        found_logits, found_veil = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
         pairs = ((_weights(logits), _weights(found_logits)), (veil, found_veil))
         largest = max(largest, *(float(np.abs(one - other).max()) for one, other in pairs))
     return largest

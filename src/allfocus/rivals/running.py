@@ -62,7 +62,7 @@ def load_network(
         )
     path = Path(weights)
     stamp = tuple((found.st_mtime_ns, found.st_size) for file in files_of(path) if (found := _stat(file)) is not None)
-    return _load(build, path, rename, prefix, str(device), stamp)  # type: ignore[return-value]
+    return _load(build, path, rename, prefix, str(device), stamp)  # type: ignore[return-value]  # the cache forgets which network it is
 
 
 def _stat(path: Path) -> Any:

@@ -17,6 +17,7 @@ from allfocus.images.sharpness import grey_of, measure_sharpness, show_something
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.transfer import find_curve
 from allfocus.images.value_range import extremes_of
+from allfocus.progress import Notice
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import FuseOptions
 
@@ -30,7 +31,7 @@ BRIGHT_DARK = 0.5
 """Share of the brightness of a frame from which on a dark frame may be none."""
 SAME_CURVE = 0.01
 """How far, in light from 0 to 1, two curves that count as the same may be apart."""
-NOTHING_TO_ADD = "adds nothing: wherever focus matters, other frames are sharper"
+NOTHING_TO_ADD = Notice("adds nothing: wherever focus matters, other frames are sharper")
 
 
 def check_dark(dark: str | None, reader: StackReader) -> None:
@@ -96,15 +97,14 @@ def find_corrections(
         _require_same_curve(dark, reader.describe(kept[0]), options.dark)
         share = float(dark.pixels.mean()) / max(float(reader.read(kept[0]).pixels.mean()), 1e-9)
         if share > BRIGHT_DARK:
-            notes.say(
-                f"the dark frame is {share:.0%} as bright as {reader.names[kept[0]]}; was it taken without light?"
-            )
+            name = reader.names[kept[0]]
+            notes.say(Notice(f"the dark frame is {share:.0%} as bright as {name}; was it taken without light?"))
     files = () if options.dark is None else (Path(options.dark),)
     if not options.hot_pixels:
         return FrameCorrections(None if dark is None else dark.pixels, files=files)
     hot, sensor = _find_hot(reader, kept, options.dark, dark, notes)
     count = int(hot.sum())
-    notes.say(f"{count} hot pixel{'s are' if count != 1 else ' is'} filled from around" if count else "no hot pixels")
+    notes.say(_tell_hot(count))
     pixels = None if dark is None else dark.pixels
     return FrameCorrections(pixels, None if sensor else hot, hot if sensor else None, files)
 
@@ -150,6 +150,14 @@ def _find_hot(
 
 def _mosaic(path: Path) -> NDArray[np.float32] | None:
     return with_file(path, lambda file: guarded(path, lambda: read_mosaic(file)))
+
+
+def _tell_hot(count: int) -> Notice:
+    if count == 0:
+        return Notice("no hot pixels")
+    if count == 1:
+        return Notice("1 hot pixel is filled from around")
+    return Notice(f"{count} hot pixels are filled from around")
 
 
 def cull_frames(reader: StackReader, kept: Sequence[int], notes: RunNotes) -> list[int]:

@@ -14,10 +14,11 @@ from allfocus.images.photo_facts import facts_of, finished_by
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_opening import too_few_frames
 from allfocus.images.stack_reader import StackReader
+from allfocus.progress import Notice
 from allfocus.stack.notes import RunNotes
 
-STRANGE = "does not seem to belong to the stack"
-BLANK = "is blank: there is nothing in it to align"
+STRANGE = Notice("does not seem to belong to the stack")
+BLANK = Notice("is blank: there is nothing in it to align")
 
 
 def find_readable(reader: StackReader, notes: RunNotes) -> list[int]:
@@ -37,7 +38,7 @@ def find_readable(reader: StackReader, notes: RunNotes) -> list[int]:
         notes.tell("checking", index + 1, reader.count)
     if len(kept) - len(finished) >= 2:  # otherwise slabs are fused, which are composites all
         for index, program in finished.items():
-            notes.leave_out(reader.names[index], f"is a finished composite ({program})")
+            notes.leave_out(reader.names[index], Notice(f"is a finished composite ({program})"))
         kept = [index for index in kept if index not in finished]
     _require_two(kept, reader, notes)
     notes.end_step("checking")
@@ -124,10 +125,12 @@ def tell_movement(alignment: StackAlignment, area: Window | None) -> str:
     if not alignment.measured:
         return ""
     if alignment.registered:
-        return "the frames are registered already; nothing was moved"
+        return Notice("the frames are registered already; nothing was moved")
     if area is not None:
-        return f"the frames were aligned ({alignment.model}) and cropped to what all of them show"
-    return f"the frames were aligned ({alignment.model}) onto frame {alignment.reference + 1}, whose size is kept"
+        return Notice(f"the frames were aligned ({alignment.model}) and cropped to what all of them show")
+    return Notice(
+        f"the frames were aligned ({alignment.model}) onto frame {alignment.reference + 1}, whose size is kept"
+    )
 
 
 def _require_two(kept: Sequence[int], reader: StackReader, notes: RunNotes) -> None:
@@ -200,13 +203,13 @@ class PlacedFrames:
                 self._notes.say(f"{name}: {sentence}")
             if program := _finished_by(image):
                 self._notes.say(
-                    f"{name}: was itself fused by {program}; leave it out if it is the result of this stack"
+                    Notice(f"{name}: was itself fused by {program}; leave it out if it is the result of this stack")
                 )
             if place == 0:
                 profile = image.icc_profile
             elif image.icc_profile != profile:
                 first = self._reader.names[self._kept[0]]
-                self._notes.say(f"{name}: has another colour profile than {first}, which the result gets")
+                self._notes.say(Notice(f"{name}: has another colour profile than {first}, which the result gets"))
             self.exif.append(image.exif)
             placed = place_frame(image, self._alignment, place).cut(self._area)
             self._add_opacity(image, placed)

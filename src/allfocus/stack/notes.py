@@ -4,25 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from allfocus.errors import AllfocusError
-from allfocus.progress import StepProgress
-
-
-class Notice(str):
-    """A sentence for the user, about something that was found or changed.
-
-    Example:
-        >>> Notice("detail is lost", see="check_map").see
-        'check_map'
-    """
-
-    see: str
-    """The output (a field of ``FuseOutputs``) that shows more; empty where there is none."""
-
-    def __new__(cls, text: str, *, see: str = "") -> "Notice":
-        """A sentence, and the output that shows more."""
-        made = super().__new__(cls, text)
-        made.see = see
-        return made
+from allfocus.progress import Notice, StepProgress
 
 
 class RunNotes:
@@ -57,7 +39,7 @@ class RunNotes:
             # How to leave such frames out is no news where they are.
             reason = f"{reason.where}: {reason.message}" if reason.where else reason.message
         self.left_out[name] = str(reason)
-        self.say(f"left out {name}: {reason}")
+        self.say(Notice(f"left out {name}: {reason}"))
 
     def end_step(self, step: str) -> None:
         """Notes the time since the step before as that of this one; that of a step with several parts adds up."""

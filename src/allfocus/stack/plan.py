@@ -12,6 +12,7 @@ from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.protection import InputFiles, name_key
 from allfocus.fusion.channels import cannot_share
+from allfocus.fusion.frames_on_disk import require_memory
 from allfocus.fusion.method import Method
 from allfocus.fusion.method_choice import require_method
 from allfocus.images.calibrated_files import check_zarr_output, is_zarr_name
@@ -20,8 +21,9 @@ from allfocus.images.dng_encoder import require_known_colours
 from allfocus.images.stack_opening import open_stack
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, is_dng, require_name
+from allfocus.stack.command_words import command_line
 from allfocus.stack.corrections import check_dark
-from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths, command_line
+from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
 
@@ -229,6 +231,7 @@ def plan_stack(
             raise cannot_share(method)
     check_dark(options.dark, reader)
     plan.check(reader.count)
+    require_memory(method, reader.count, (reader.frames[0].height, reader.frames[0].width, reader.channels))
     if options.linear_light:
         reader.blending_curve(next(_readable(reader)), options.linear_light)
     return plan

@@ -64,6 +64,9 @@ def find_preset(name: str, own: Mapping[str, FuseOptions]) -> FuseOptions:
     nearest = difflib.get_close_matches(name[:100], [*PRESETS, *own], n=1, cutoff=0.0)[0]
     raise InputError(
         f"there is no preset {name!r}; the nearest is {nearest!r}",
-        hint="list them with `allfocus presets`",
+        hint=[
+            "list them with `allfocus presets`",
+            "name the folder of a studio that has another (serve --work) in ALLFOCUS_WORK",
+        ],
         code="bad-option",
     )

@@ -9,13 +9,12 @@ from allfocus.errors import InputError, OutputError
 from allfocus.images.calibrated_files import imagej_cannot, is_ome_tiff, is_zarr_name
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
 from allfocus.images.frame_file import FrameFile
-from allfocus.images.listing import list_files
+from allfocus.images.listing import TIFF_SUFFIXES, list_files
 from allfocus.images.numbered_names import group_numbered
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
 from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
 
-TIFF_ENDINGS = (".tif", ".tiff")
 CALIBRATED_KINDS = ("OME-TIFF", "ImageJ TIFF")
 """Files that may know the size of a pixel though they hold one stack of one channel."""
 
@@ -159,7 +158,7 @@ def check_format(path: Path, selection: Selection | None, bit_depth: int | None)
     if selection is None or selection.is_one or is_ome_tiff(path) or is_zarr_name(path):
         return
     problem = f"{path.suffix or 'this ending'} holds one picture"
-    if path.suffix.lower() in TIFF_ENDINGS:
+    if path.suffix.lower() in TIFF_SUFFIXES:
         kinds = {8: "uint8", 16: "uint16", 32: "float32"}
         results = selection.results()
         if bit_depth is not None:

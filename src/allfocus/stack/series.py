@@ -255,8 +255,8 @@ class _SeriesMaps:
     def write(self, writer: ResultWriter) -> None:
         """Writes them."""
         for name, store in self._stores.items():
-            one = {"channels": (Channel(self._channels[name]),), "samples": 1}
-            held = [replace(own, **one) for own in self._selection.results()]  # type: ignore[arg-type]  # each fits
+            channels = (Channel(self._channels[name]),)
+            held = [replace(own, channels=channels, samples=1) for own in self._selection.results()]
             writer.write_map_planes(name, store.sized(held), store.read)
 
 

@@ -23,12 +23,14 @@ from allfocus.images.calibrated_files import (
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
+from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.ome_zarr_planes import ZarrStack
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.tiff_decoder import OWN_UNITS
 from allfocus.images.writing import ENCODERS, encode_image
+from allfocus.progress import Notice
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import MAP_PICTURES, StackFusion
@@ -78,19 +80,25 @@ class ResultWriter:
         kind = ENCODERS[".tif" if is_zarr_name(path) else path.suffix.lower()]
         if covered is not None and not kind.has_alpha:
             self._notes.say(
-                f"parts of the picture that no frame shows are filled in, because {kind.name} has no transparency"
+                Notice(
+                    f"parts of the picture that no frame shows are filled in, because {kind.name} has no transparency"
+                )
             )
         if options.bit_depth is None and self._plan.reader.bit_depth > max(kind.bit_depths):
             self._notes.say(
-                f"the frames have {self._plan.reader.bit_depth} bits per channel, {kind.name} has "
-                f"{max(kind.bit_depths)}; .tif keeps them all"
+                Notice(
+                    f"the frames have {self._plan.reader.bit_depth} bits per channel, {kind.name} has "
+                    f"{max(kind.bit_depths)}; .tif keeps them all"
+                )
             )
         alpha = self._opacity(covered)
         values, own_units = self._plan.reader.value_range, (options.bit_depth or max(kind.bit_depths)) == 32
         if not (own_units or values.is_unit):
             self._notes.say(
-                f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them scaled: "
-                "the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
+                Notice(
+                    f"the values of the frames run from {values.low:g} to {values.high:g}; {path.name} has them "
+                    "scaled: the lowest is black, the highest white; .tif with 32 bits keeps them as they are"
+                )
             )
         if self._is_calibrated(path):
             self._write_calibrated(path, pixels, covered)
@@ -116,7 +124,7 @@ class ResultWriter:
         if is_ome_tiff(path) or is_zarr_name(path):
             return True
         selection = self._plan.selection
-        if selection is None or path.suffix.lower() not in (".tif", ".tiff") or self._most_opaque is not None:
+        if selection is None or path.suffix.lower() not in TIFF_SUFFIXES or self._most_opaque is not None:
             return False
         return selection.first.is_calibrated and not imagej_cannot([self._described((1, 1))])
 
@@ -127,15 +135,15 @@ class ResultWriter:
         kind = {8: "uint8", 16: "uint16", 32: "float32"}[depth]
         if selection is not None and self._plan.options.bit_depth is None and selection.first.dtype in OWN_UNITS:
             kind = selection.first.dtype
-        own = {"size": size, "dtype": kind, "times": 1}
         if selection is None:
             samples = 3 if reader.channels == 3 else 1
-            return Dimensions(self._plan.picture.name.split(".")[0], planes=reader.count, samples=samples, **own)  # type: ignore[arg-type]  # each fits its field
-        return replace(selection.first, **own)  # type: ignore[arg-type]  # each fits its field
+            name = self._plan.picture.name.split(".")[0]
+            return Dimensions(name, size, kind, planes=reader.count, samples=samples, times=1)
+        return replace(selection.first, size=size, dtype=kind, times=1)
 
     def _write_calibrated(self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None) -> None:
         if covered is not None or self._most_opaque is not None:
-            self._notes.say(f"{path.name} has no transparency: what no frame shows is filled in")
+            self._notes.say(Notice(f"{path.name} has no transparency: what no frame shows is filled in"))
         held = self._described((1, 1))
         unit = np.asarray(pixels, np.float32)
         samples = stored_samples(unit, self._plan.reader, self._plan.options.bit_depth, held.dtype)

@@ -23,7 +23,8 @@ from allfocus.network.paper_network import PaperNetworkConfig
 from allfocus.network.stack_network import StackNetworkConfig
 from allfocus.training.blurring import LARGEST_KERNEL
 from allfocus.training.photos import LARGEST_SIDE
-from allfocus.training.samples import KERNELS, KINDS, ShuffleRecipe
+from allfocus.training.samples import KERNELS
+from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe
 
 LARGEST_RECIPE = 20_000
 """Bytes of a recipe; ours have a tenth of it, and a key of 30,000 parts takes half a minute to be understood."""

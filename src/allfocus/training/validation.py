@@ -13,7 +13,8 @@ from allfocus.network.stack_network import StackNetwork, compose
 from allfocus.rivals.learning import Objective
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe
-from allfocus.training.samples import KINDS, Batch, ShuffleRecipe, draw_batch
+from allfocus.training.samples import Batch, draw_batch
+from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe
 
 _VALIDATION_SEED = 1 << 61
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from allfocus.finishing.curves import MOST_POINTS
 from allfocus.finishing.finish import (
     BAR_LENGTHS,
     COLOURS,
@@ -22,6 +23,8 @@ from allfocus.web.stroke import LEAST_GAIN, MOST_GAIN, PEN_USES, STROKE_MODES
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
 PathBelow = Annotated[str, Field(min_length=1, max_length=4000)]
 Pressure = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+CurvePoints = Annotated[list[Annotated[list[Share], Field(min_length=2, max_length=2)]], Field(max_length=MOST_POINTS)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
 
 
@@ -213,6 +216,15 @@ class ScaleBarBody(_Body):
     colour: Literal[*COLOURS] = "white"  # type: ignore[valid-type]
 
 
+class CurvesBody(_Body):
+    """The points of free curves, each from 0 to 1 across and up; none for a straight curve."""
+
+    all: CurvePoints = []
+    red: CurvePoints = []
+    green: CurvePoints = []
+    blue: CurvePoints = []
+
+
 def _finish_body() -> type[_Body]:
     """Every field of ``Finish`` with its range."""
     usual = Finish()
@@ -221,6 +233,7 @@ def _finish_body() -> type[_Body]:
         for name, (least, most) in RANGES.items()
     }
     values |= {
+        "curves": (CurvesBody, Field(default_factory=CurvesBody)),
         "turns": (Annotated[int, Field(ge=0, le=3)], 0),
         "crop": (CropBody | None, None),
         "spots": (Annotated[list[SpotBody], Field(max_length=MOST_SPOTS)], Field(default_factory=list)),

@@ -2,12 +2,14 @@
 
 import threading
 from collections import OrderedDict
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.finishing.curves import Curves, follow_curve
 from allfocus.finishing.finish import NARROWEST_LEVELS, Finish
 from allfocus.finishing.framing import Frame, find_frame
 from allfocus.finishing.healing import spot_area
@@ -23,6 +25,8 @@ from allfocus.web.refusals import Refusal
 from allfocus.web.studio import Studio
 from allfocus.web.viewing import Viewer, visible_strokes
 
+CURVE_STEPS = 129
+"""Heights of a free curve by which it is drawn."""
 FINE_BINS, BINS = 4096, 256
 """Of the histogram of what was fused, and of that which is shown."""
 SAMPLED_SIDE = 400
@@ -70,7 +74,8 @@ class Finishing:
         """What a finish would do, without keeping it.
 
         ``tables`` give what becomes of each of 256 levels of a tile, 0..1, for each channel; ``histogram`` counts the
-        finished picture; ``auto`` are levels that use the whole range.
+        finished picture; ``curves`` are heights of each free curve, for drawing; ``auto`` are levels that use the whole
+        range.
         """
         job, run = self._viewer.require_result(job_id)
         frame = _require_fitting(finish, run)
@@ -84,6 +89,7 @@ class Finishing:
         return {
             "tables": [[round(float(value), 5) for value in table] for table in tables],
             "histogram": [[round(float(value), 6) for value in each / max(each.sum(), 1)] for each in shown],
+            "curves": _draw_curves(finish.curves),
             "auto": _auto_levels(counts, finish, curve, run),
             "finished_size": [frame.width, frame.height],
             "scale_bar": name_length(bar_length(bar, frame.width)) if bar is not None else None,
@@ -153,6 +159,14 @@ def _require_fitting(finish: Finish, run: Run) -> Frame:
     except InputError as error:
         raise Refusal(400, error.message) from error
     return frame
+
+
+def _draw_curves(curves: Curves) -> dict[str, list[float]]:
+    across = np.linspace(0, 1, CURVE_STEPS, dtype=np.float32)
+    return {
+        name: [round(float(height), 4) for height in follow_curve(across, points)]
+        for name, points in asdict(curves).items()
+    }
 
 
 def _changed_area(before: Finish, after: Finish, run: Run) -> list[int]:

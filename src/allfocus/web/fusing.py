@@ -26,9 +26,8 @@ from allfocus.web.job_records import (
     Job,
     KeptResult,
     Run,
-    command_to_copy,
-    find_problems,
 )
+from allfocus.web.job_views import command_to_copy, find_problems
 from allfocus.web.kept_results import MOST_RESULTS, keep_open_result, new_name, slab_run
 from allfocus.web.layers import layer_bytes
 from allfocus.web.processes import TaskError, WorkerProcess

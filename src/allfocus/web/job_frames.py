@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from allfocus.errors import AllfocusError
 from allfocus.images.listing import list_files
 from allfocus.scenes.catalogue import SCENES
-from allfocus.web.job_records import ABSENT, ACTIVE, Frame, Job, clean_name
+from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name
+from allfocus.web.job_views import ABSENT
 from allfocus.web.processes import TaskError
 from allfocus.web.refusals import Refusal
 from allfocus.web.store import size_of

@@ -30,10 +30,10 @@ from allfocus.web.job_records import (
     KeptResult,
     Run,
     clean_name,
-    command_to_copy,
     job_from_json,
     job_to_json,
 )
+from allfocus.web.job_views import command_to_copy
 from allfocus.web.kept_results import MOST_RESULTS
 from allfocus.web.project_files import Tell, bad_project, parse_strictly, unpack_project
 from allfocus.web.retouching import stroke_work

@@ -16,6 +16,10 @@ SHORTEST_TOKEN = 16
 """Characters; a shorter one could be guessed by trying."""
 
 
+WORK_VARIABLE = "ALLFOCUS_WORK"
+"""The variable that names the studio's folder for every command, as ``--work`` does for one."""
+
+
 @dataclass(frozen=True)
 class ServerSettings:
     """The settings of one server; all limits are stated to clients at ``/api/limits``.
@@ -124,5 +128,9 @@ def make_token() -> str:
 
 
 def default_work_folder() -> Path:
-    """Where jobs are kept when the user does not say: a folder in the user's cache."""
-    return cache_folder() / "studio"
+    """Where jobs and presets are kept when a command is not told.
+
+    It is the folder that the environment names, else one in the user's cache.
+    """
+    named = os.environ.get(WORK_VARIABLE)
+    return Path(named) if named else cache_folder() / "studio"

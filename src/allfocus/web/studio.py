@@ -11,7 +11,8 @@ from allfocus.web.door import make_key
 from allfocus.web.events import LIBRARY, EventBus
 from allfocus.web.fusing import Fusions
 from allfocus.web.intakes import Intakes
-from allfocus.web.job_records import ACTIVE, Job, clean_name, show_job
+from allfocus.web.job_records import ACTIVE, Job, clean_name
+from allfocus.web.job_views import show_job
 from allfocus.web.layer_cache import LayerCache
 from allfocus.web.library import show_library
 from allfocus.web.processes import ProcessPool

@@ -5,8 +5,6 @@ Each task takes plain values (they arrive as JSON), and returns plain values. ``
 
 import contextlib
 import json
-import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +18,7 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.placement import Window, common_window, place_frame
 from allfocus.alignment.stack_alignment import StackAlignment
-from allfocus.errors import AllfocusError, InputError
-from allfocus.finishing.finish import PIXEL_SIZES, finish_from_json
+from allfocus.finishing.finish import finish_from_json
 from allfocus.finishing.rendering import OutputSize, finish_image
 from allfocus.finishing.srgb import to_srgb
 from allfocus.fusion.depth import colour_depth
@@ -30,15 +27,11 @@ from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.method_choice import find_method, require_method
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.conversion import from_integers, to_integers
-from allfocus.images.decoded import require_pixels
-from allfocus.images.frame_file import list_frames
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
 from allfocus.images.spool import FrameSpool
-from allfocus.images.stack_file import open_stack_file
 from allfocus.images.stack_opening import open_stack
 from allfocus.images.stack_reader import StackReader
-from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, write_image
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import PlacedFrames
@@ -48,16 +41,13 @@ from allfocus.stack.pipeline import fuse_files, slab_alone
 from allfocus.stack.plan import Slab
 from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
+from allfocus.web.intake_tasks import cut_into_stacks, inspect_file, make_thumbnail, render_sample
 from allfocus.web.job_records import options_from_json
-from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes, write_layer
+from allfocus.web.layers import choose_white, to_bytes, write_layer
 from allfocus.web.project_checks import open_project_file
-from allfocus.web.project_files import find_frames, pack_project
+from allfocus.web.project_files import Tell, find_frames, pack_project
 
-Tell = Callable[[dict[str, Any]], None]
-
-THUMBNAIL_SIDE = 240
 RELIEF_SIDE = 512
-SAMPLE_FRAMES, SAMPLE_SIZE = 8, (600, 900)
 
 STEPS = {
     "checking": 0.05,
@@ -71,93 +61,6 @@ STEPS = {
 """Each step's share of the whole, as measured on stacks of a few large frames; only for the bar."""
 
 SECONDS_BETWEEN_MESSAGES = 0.05
-
-
-def inspect_file(
-    path: str, *, max_pixels: int, max_pictures: int, max_bytes: int, split_into: str, tell: Tell
-) -> list[dict[str, Any]]:
-    """What the frames in a file are, by its headers; a file with several pictures is split into one file for each.
-
-    Args:
-        path: The file.
-        max_pixels: Refuse a picture with more.
-        max_pictures: Refuse a file with more of them.
-        max_bytes: Refuse a file whose pictures would need more when it is split.
-        split_into: Folder for the single pictures of a file with several.
-        tell: Not used.
-    """
-    file = Path(path)
-    found = list_frames([file])
-    if not found:
-        raise InputError("holds no picture", where=file, code="not-a-picture")
-    for frame in found:
-        require_pixels(frame.width, frame.height, max_pixels)
-    if len(found) > max_pictures:
-        raise InputError(
-            f"holds {len(found)} pictures, more than the limit of {max_pictures}; leave some out",
-            where=file,
-            code="too-many-pictures",
-        )
-    pixel_size = _pixel_size(file)
-    size = sum(f.width * f.height * f.header.channels * f.header.bit_depth // 8 for f in found)
-    if len(found) > 1 and size > max_bytes:
-        raise InputError(
-            f"unpacks to {size} bytes, more than the limit of {max_bytes} that are free",
-            where=file,
-            code="too-many-bytes",
-        )
-    described = []
-    for frame in found:
-        own = file
-        if len(found) > 1:
-            own = Path(split_into) / f"{secrets.token_hex(8)}.tif"
-            write_image(read_image(file, page=frame.page, max_pixels=max_pixels), own, compression="none")
-        described.append(
-            {
-                "file": str(own),
-                "width": frame.width,
-                "height": frame.height,
-                "channels": frame.header.channels,
-                "bit_depth": frame.header.bit_depth,
-                "pixel_size": pixel_size,
-            }
-        )
-    return described
-
-
-def _pixel_size(file: Path) -> float | None:
-    """Micrometres from one pixel of a file's pictures to the next; None where it does not say."""
-    try:
-        held = open_stack_file(file).positions[0]
-    except AllfocusError:  # what the file holds besides is not needed to fuse it
-        return None
-    return (
-        None
-        if held.pixel_size is None or not PIXEL_SIZES[0] <= held.pixel_size[1] <= PIXEL_SIZES[1]
-        else held.pixel_size[1]
-    )
-
-
-def make_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tell) -> None:
-    """Write a small JPEG of a frame."""
-    image = read_image(path, max_pixels=max_pixels)
-    low, high = extremes_of(image.pixels, image.valid)
-    if low < 0 or high > 1:
-        raise InputError(
-            f"its floating point values run from {low:g} to {high:g}; the studio takes 0..1: scale all frames by the "
-            "same factor, or use allfocus fuse, which takes any range",
-            code="unsupported-picture",
-        )
-    scale = THUMBNAIL_SIDE / max(image.width, image.height)
-    small = image.pixels
-    if scale < 1:
-        size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-        small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_AREA), np.float32)
-    white = choose_white(small) if image.bit_depth > 8 else 1.0
-    Path(target).parent.mkdir(exist_ok=True)
-    replace_file(
-        Path(target), jpeg_bytes(to_bytes(small, white), icc_profile=image.icc_profile, quality=85), overwrite=True
-    )
 
 
 def fuse_job(
@@ -440,69 +343,6 @@ def write_download(
         software=f"allfocus {__version__}",
         overwrite=True,
     )
-
-
-def render_sample(scene: str, folder: str, *, tell: Tell) -> list[str]:
-    """Render a small stack to try things with; the files come back in order."""
-    from allfocus.scenes.rendering import render_scene
-
-    files = []
-    for number, frame in enumerate(render_scene(scene, frames=SAMPLE_FRAMES, size=SAMPLE_SIZE).frames):
-        target = Path(folder) / f"{secrets.token_hex(8)}.tif"
-        files.append(str(write_image(frame, target, bit_depth=16, compression="none")))
-        tell({"progress": {"step": "rendering", "done": number + 1, "count": SAMPLE_FRAMES}})
-    return files
-
-
-def cut_into_stacks(folder: str, *, by: str, gap: float, size: int | None, tell: Tell) -> dict[str, Any]:
-    """The stacks in a tree of pictures by the rules of ``batch``, and by which of them.
-
-    Args:
-        folder: The top of the tree.
-        by: As ``find_stacks`` takes it, or "auto" for what the pictures suggest.
-        gap: Seconds between two shots from which on a new stack begins.
-        size: Frames in each stack.
-        tell: Not used.
-    """
-    from allfocus.batch.stacks import find_stacks
-
-    root = Path(folder).absolute()
-    chosen = suggest_grouping(root) if by == "auto" else by
-    found = []
-    for stack in find_stacks(root, by=chosen, gap=gap, size=size):
-        paths = [path.relative_to(root).as_posix() for path in stack.frames]
-        shown = [path.encode("utf-8", "replace").decode() for path in paths]
-        odd = "" if shown == paths else "a name of its files is not Unicode; rename them"
-        problem = (stack.problem or odd).replace(f"{root}{os.sep}", "")
-        bytes_of = [path.stat().st_size if path.is_file() else 0 for path in stack.frames]
-        found.append(
-            {
-                "name": stack.name.encode("utf-8", "replace").decode(),
-                "frames": shown,
-                "bytes": sum(bytes_of),
-                "problem": problem.encode("utf-8", "replace").decode(),
-            }
-        )
-    return {"by": chosen, "stacks": found}
-
-
-def suggest_grouping(root: Path) -> str:
-    """By what a tree of pictures is best cut into stacks: by time or number where folders hold several, else by folder.
-
-    Times know best. Numbers are asked only where pictures tell no time, and believed only if no picture is left alone:
-    a shot that was deleted is a gap too.
-    """
-    from allfocus.batch.stacks import Stack, find_stacks
-
-    def is_whole(stacks: list[Stack]) -> bool:
-        return all(len(stack.frames) > 1 and not stack.problem for stack in stacks)
-
-    folders = find_stacks(root, by="folder")
-    by_time = find_stacks(root, by="time")
-    if not any(stack.problem for stack in by_time):
-        return "time" if len(by_time) > len(folders) and is_whole(by_time) else "folder"
-    by_number = find_stacks(root, by="number")
-    return "number" if len(by_number) > len(folders) and is_whole(by_number) else "folder"
 
 
 TASKS: dict[str, Callable[..., Any]] = {

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("distributed", reason="needs the extra batch")
 
-from allfocus.batch.cluster import MEMORY_FOR_A_WORKER, Cluster, local_size, run_task
+from allfocus.batch.cluster import Cluster, run_task
+from allfocus.batch.local_cluster import MEMORY_FOR_A_WORKER, local_size
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.version import __version__
 
@@ -72,14 +73,14 @@ def test_importing_the_package_and_its_help_load_no_dask():
 
 HELD = """
 import multiprocessing, os, signal, sys
-from allfocus.batch.cluster import _interruptions_held
+from allfocus.batch.cluster import hold_interruptions
 
 def is_blocked():
     sys.exit(signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
 if __name__ == "__main__":
     try:
-        with _interruptions_held():
+        with hold_interruptions():
             os.kill(os.getpid(), signal.SIGINT)
             for _ in range(2):  # the first one starts a helper of Python's
                 child = multiprocessing.get_context("spawn").Process(target=is_blocked)

@@ -7,14 +7,14 @@ import json
 import numpy as np
 import pytest
 import tifffile
+from this_process import ThisProcess
 
 pytest.importorskip("zarr", reason="needs the extra batch")
 
 import zarr
 
-from allfocus.batch.cluster import Lost
+from allfocus.batch.planes import description
 from allfocus.batch.planes import fusion as plane_fusion
-from allfocus.batch.planes import reading
 from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes.fusion import block_side
 from allfocus.batch.planes.reading import PlaneSource
@@ -32,27 +32,7 @@ SIZE, PLANES = (300, 420), 3
 AS_LARGE = DecisionSettings(plan_pixels=40_000, largest_full_scale=1000)
 """Planes of a hundred thousand pixels are decided at half scale, with context."""
 fuse_planes = functools.partial(plane_fusion.fuse_planes, settings=AS_LARGE)
-describe_planes = functools.partial(reading.describe_planes, settings=AS_LARGE)
-
-
-class ThisProcess:
-    """A cluster that is this process."""
-
-    def __init__(self, *_, **__):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def run_all(self, function, items):
-        for number, item in enumerate(items):
-            try:
-                yield number, function(item)
-            except AllfocusError as error:
-                yield number, Lost(str(error))
+describe_planes = functools.partial(description.describe_planes, settings=AS_LARGE)
 
 
 @pytest.fixture(autouse=True)

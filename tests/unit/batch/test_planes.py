@@ -8,16 +8,17 @@ import os
 import numpy as np
 import pytest
 import tifffile
+from this_process import ThisProcess
 
 pytest.importorskip("zarr", reason="needs the extra batch")
 
 import zarr
 
-from allfocus.batch.cluster import Lost
 from allfocus.batch.planes import fusion as plane_fusion
 from allfocus.batch.planes import tasks as plane_tasks
 from allfocus.batch.planes import work_folder as plane_work
-from allfocus.batch.planes.reading import PlaneSource, describe_planes
+from allfocus.batch.planes.description import describe_planes
+from allfocus.batch.planes.reading import PlaneSource
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.fusion.frame_source import MemorySource
 from allfocus.fusion.methods import METHODS
@@ -28,26 +29,6 @@ from allfocus.images.ome_zarr_results import ZarrResult
 AS_LARGE = DecisionSettings(plan_pixels=40_000, largest_full_scale=1000)
 """Planes of a million pixels are decided at half scale, with context."""
 fuse_planes = functools.partial(plane_fusion.fuse_planes, settings=AS_LARGE)
-
-
-class ThisProcess:
-    """Stands in for a cluster, so that the limits set below hold for its workers too."""
-
-    def __init__(self, *arguments, **options):
-        self.calls = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return None
-
-    def run_all(self, function, items):
-        for number, item in enumerate(items):
-            try:
-                yield number, function(item)
-            except AllfocusError as error:
-                yield number, Lost(str(error))
 
 
 @pytest.fixture

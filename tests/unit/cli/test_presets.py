@@ -7,6 +7,8 @@ import pytest
 from allfocus.cli.batch_command import batch
 from allfocus.cli.fuse_command import fuse
 from allfocus.cli.main import run
+from allfocus.cli.serve_command import _read_settings as serve_settings
+from allfocus.cli.serve_command import serve
 from allfocus.errors import InputError
 from allfocus.stack.kept_options import FILE, KeptOptions, read_kept, write_kept
 from allfocus.stack.options import FuseOptions
@@ -43,6 +45,20 @@ def test_options_that_are_given_win_over_the_preset_wherever_they_stand():
 def test_a_preset_of_the_users_own_is_that_of_the_studio(own):
     assert taken(fuse, "--preset", "My lab") == FuseOptions(method="dsift", pairs="jpeg", crop=False)
     assert taken(fuse, "--preset", "My lab", "--method", "ips").method == "ips"
+
+
+def test_presets_of_a_studio_in_a_folder_of_its_own_are_found_by_its_name(own, tmp_path, monkeypatch, capsys):
+    (tmp_path / "lab").mkdir()
+    write_kept(tmp_path / "lab", KeptOptions(presets={"Slides": FuseOptions(prefer="far")}))
+    assert run(["fuse", "frames", "--preset", "Slides"]) == 2
+    assert "ALLFOCUS_WORK" in capsys.readouterr().err
+    assert run(["presets", "--work", str(tmp_path / "lab")]) == 0
+    told = capsys.readouterr().out
+    assert "Slides" in told
+    assert "My lab" not in told
+    monkeypatch.setenv("ALLFOCUS_WORK", str(tmp_path / "lab"))
+    assert taken(fuse, "--preset", "Slides") == taken(batch, "--preset", "Slides") == FuseOptions(prefer="far")
+    assert serve_settings(serve.make_context("x", []).params).work == tmp_path / "lab"
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest(own, capsys):

@@ -2,10 +2,10 @@
 
 import itertools
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from page_reader import PageReader
 
 from allfocus.evaluation import report
 from allfocus.evaluation.benchmark import evaluate
@@ -14,34 +14,6 @@ from allfocus.evaluation.plots import difference_plot, strip_plot
 from allfocus.evaluation.scenes_to_show import choose_scenes
 from allfocus.pages.pictures import crop, data_address, difference_map, heat_picture, shrink
 from allfocus.pages.plots import nice_ticks
-
-VOID = {"meta", "img", "br", "link", "hr", "input"}
-
-
-class Reader(HTMLParser):
-    """Collects what a page refers to and checks that its tags are closed in order."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.addresses, self.text, self.classes = [], [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attributes:
-            if name in ("src", "href"):
-                self.addresses.append(value)
-            if name == "class":
-                self.classes += value.split()
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +32,7 @@ def page(small_sets, tmp_path_factory):
 
 
 def test_the_page_needs_no_other_file_and_no_network(page):
-    reader = Reader()
+    reader = PageReader()
     reader.feed(page)
     assert reader.open == []
     assert reader.addresses
@@ -75,7 +47,7 @@ def test_names_are_escaped(page):
 
 
 def test_the_page_shows_tables_plots_pictures_and_errors(page):
-    reader = Reader()
+    reader = PageReader()
     reader.feed(page)
     text = " ".join(reader.text)
     for words in ("Real-MFF", "mean rank", "Printed in the paper, Table 3", "p: Wilcoxon", "source 2", "truth"):

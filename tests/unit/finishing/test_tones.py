@@ -5,21 +5,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allfocus.finishing.curves import Curves
 from allfocus.finishing.finish import Finish
 from allfocus.finishing.tones import apply_tones, balance_to_grey, tone_tables
 from allfocus.images.colour_profile import adobe_profile
 from allfocus.images.transfer import Curve, FormulaCurve, find_curve
 
+BENT = Curves(all=((0, 0), (0.5, 0.25), (1, 1)))
 GOLDEN = {
     "exposure": (Finish(exposure=1.0), (0.1, 0.25, 0.5, 0.7), (0.1519, 0.352126, 0.685836, 0.952804)),
     "minus": (Finish(exposure=-2.0), (0.1, 0.25, 0.5, 0.7), (0.032374, 0.116175, 0.256483, 0.368729)),
     "levels": (Finish(black=0.1, white=0.9, gamma=2.0), (0.05, 0.3, 0.7, 0.95), (0.0, 0.5, 0.866025, 1.0)),
     "contrast": (Finish(contrast=50.0), (0.0, 0.25, 0.5, 0.9), (0.0, 0.203125, 0.5, 0.936)),
+    "curve": (Finish(curves=BENT), (0.0, 0.25, 0.5, 0.75), (0.0, 0.109375, 0.25, 0.578125)),
     "softer": (Finish(contrast=-100.0), (0.0, 0.25, 0.5, 0.9), (0.0, 0.34375, 0.5, 0.828)),
 }
 """Worked out apart from this library, with Python's own floating point, 2026-11-16: stored values to light and back by
 the formulas of IEC 61966-2-1 (((v + 0.055) / 1.055) ** 2.4 above 0.04045, v / 12.92 below), times 2 ** stops;
-((v - black) / (white - black)) ** (1 / gamma); v + c * (3 v^2 - 2 v^3 - v)."""
+((v - black) / (white - black)) ** (1 / gamma); v + c * (3 v^2 - 2 v^3 - v). The curve is a Hermite cubic on
+either side of its point, whose slope there is the harmonic mean of 0.5 and 1.5."""
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -10,7 +10,7 @@ from allfocus.errors import InputError
 from allfocus.fusion import accelerators, inference
 from allfocus.fusion.decisions import EXCLUSION
 from allfocus.fusion.inference import Above, choose_device, processor_count, run_level, three_channels, weights_folder
-from allfocus.network.contract import INPUTS
+from allfocus.network.contract import GRAPH_KEYS, INPUTS
 
 
 def random_frames(count, shape, seed=0):
@@ -88,11 +88,18 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, part, val
 
 
 def test_a_session_is_made_once_for_each_graph_and_number_of_threads():
-    sessions = {kind: inference._session("cpu", 1, None, kind) for kind in inference.KEYS}
-    assert len({id(session) for session in sessions.values()}) == 3
+    sessions = {kind: inference._session("cpu", 1, None, kind) for kind in GRAPH_KEYS}
+    assert len({id(session) for session in sessions.values()}) == len(GRAPH_KEYS)
     assert sessions["context"] is inference._session("cpu", 1, None, "context")
+    inner = ["frames", "behind", "veil_above"]
     names = {kind: [entry.name for entry in session.get_inputs()] for kind, session in sessions.items()}
-    assert names == {"whole": ["frames", "inside"], "context": list(INPUTS), "refine": list(INPUTS)}
+    assert names == {
+        "whole": ["frames", "inside"],
+        "context": list(INPUTS),
+        "refine": list(INPUTS),
+        "inner-context": inner,
+        "inner-refine": inner,
+    }
 
 
 def test_a_network_that_is_written_in_place_of_another_is_read_again(tmp_path):

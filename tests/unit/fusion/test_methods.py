@@ -16,7 +16,6 @@ from allfocus import plugins
 from allfocus.cli import main
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion import detail_meter, mending, method_choice, methods
-from allfocus.fusion.inference import KEYS
 from allfocus.fusion.maps import FusedMaps
 from allfocus.fusion.method import Abilities, Method
 from allfocus.fusion.method_choice import find_method, require_method
@@ -25,6 +24,7 @@ from allfocus.fusion.settings import DecisionSettings
 from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool
+from allfocus.network.contract import GRAPH_KEYS
 from allfocus.scenes.rendering import render_scene
 
 PUBLISHED = {
@@ -436,13 +436,13 @@ def test_the_file_of_a_network_is_a_method(desk, own_network):
     np.testing.assert_array_equal(found.decision, expected.decision)
 
 
-@pytest.mark.parametrize("part", ["whole", "context", "refine"])
+@pytest.mark.parametrize("part", GRAPH_KEYS)
 def test_a_network_of_ones_own_is_what_runs_at_every_level(desk, own_network, part):
-    """The file is the graph of levels with context, and holds that of the coarsest and the refiner."""
-    refined = {"context_pixels": 10_000, "refined_pixels": 10_000} if part == "refine" else {}
+    """The file is the graph of levels with context, and holds the others."""
+    refined = {"context_pixels": 10_000, "refined_pixels": 10_000} if part.endswith("refine") else {}
     settings = DecisionSettings(largest_whole_side=64, **refined)
     model = onnx.load(own_network)
-    held = next((entry for entry in model.metadata_props if entry.key == KEYS[part]), None)
+    held = next((entry for entry in model.metadata_props if entry.key == GRAPH_KEYS[part]), None)
     graph = model if held is None else onnx.load_from_string(base64.b64decode(held.value))
     kernel = next(tensor for tensor in graph.graph.initializer if len(tensor.dims) == 4)
     values = onnx.numpy_helper.to_array(kernel)
@@ -454,7 +454,9 @@ def test_a_network_of_ones_own_is_what_runs_at_every_level(desk, own_network, pa
         dataclasses.replace(found, options={**found.options, "settings": settings})
         for found in (method_choice.find_method(str(own_network)), METHODS["ips"])
     )
-    assert np.abs(fuse(desk.frames, method=own).image - fuse(desk.frames, method=ours).image).max() > 0.01
+    # A picture with odd sides ends within the last cells of the network, which the inner graphs do not see.
+    frames = desk.frames if part.startswith("inner") else [frame[:-3, :-5] for frame in desk.frames]
+    assert np.abs(fuse(frames, method=own).image - fuse(frames, method=ours).image).max() > 0.01
 
 
 @pytest.mark.parametrize("content", [b"", b"no network", "another"])

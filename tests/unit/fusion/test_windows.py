@@ -1,6 +1,7 @@
 """A picture at several scales and in pieces: how it is cut, and that fusing in pieces gives what the whole gives."""
 
 import dataclasses
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -248,16 +249,28 @@ def adjust(plan, **changes):
     return dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, **changes))
 
 
-_KEPT: dict[DecisionSettings, tuple[planning.Plan, Maps]] = {}
+class FusedOnce(NamedTuple):
+    """What fusing the desk in one core gives."""
+
+    source: MemorySource
+    plan: planning.Plan
+    maps: Maps
+    seen: list[tuple[int, ...]]
+    """Shapes of the stacks that the network saw below the plan."""
+
+
+_KEPT: dict[DecisionSettings, FusedOnce] = {}
 
 
 @pytest.fixture
 def fused_once(desk, settings):
-    """The plan and the maps of the desk in one core; made once for each scale."""
+    """The desk in one core; made once for each scale."""
     if settings not in _KEPT:
         source = MemorySource(desk.frames, settings=settings)
         plan = plan_fusion(source, settings=settings)
-        _KEPT[settings] = plan, fuse_area(plan, source, WHOLE)
+        with pytest.MonkeyPatch.context() as patch:
+            seen = watch_network(patch)
+            _KEPT[settings] = FusedOnce(source, plan, fuse_area(plan, source, WHOLE), seen)
     return _KEPT[settings]
 
 
@@ -292,18 +305,15 @@ def crop(maps, area):
 
 
 @pytest.mark.parametrize(("core", "working"), [(128, None), (64, None), (512, 1)])
-def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, settings, core, working):
-    source = MemorySource(desk.frames, settings=settings)
-    plan = plan_fusion(source, settings=settings)
+def test_cores_of_any_size_give_what_one_core_gives(monkeypatch, desk, settings, fused_once, core, working):
+    source, plan, expected, seen_at_once = fused_once
     assert (plan.scale, plan.level) == (2 if settings is HALF_SCALE else 1, 2)
-    seen = watch_network(monkeypatch)
-    expected = fuse_area(plan, source, WHOLE)
     # One core, so the network saw everything at once at each level.
     size = level_size(plan.decided_size, 0)
-    assert [shape[2:] for shape in seen] == [
+    assert [shape[2:] for shape in seen_at_once] == [
         tuple(-(-length // STEP) * STEP for length in level_size(size, level)) for level in (1, 0)
     ]
-    seen.clear()
+    seen = watch_network(monkeypatch)
     found = fuse_area(adjust(plan, core=core, working_pixels=working or settings.working_pixels), source, WHOLE)
     # Windows were smaller than the picture, or the test would prove nothing.
     assert len(seen) > 4
@@ -344,9 +354,8 @@ def test_cores_of_any_size_give_what_one_core_gives_on_other_scenes(name):
     ],
 )
 @pytest.mark.parametrize("core", [512, 64])
-def test_an_area_that_starts_anywhere_is_that_part_of_the_whole(desk, settings, fused_once, area, core):
-    source = MemorySource(desk.frames, settings=settings)
-    plan, expected = fused_once
+def test_an_area_that_starts_anywhere_is_that_part_of_the_whole(fused_once, area, core):
+    source, plan, expected, _ = fused_once
     found = fuse_area(adjust(plan, core=core), source, area)
     assert found.image.shape[:2] == tuple(own.stop - own.start for own in area)
     assert_same(found, crop(expected, area))
@@ -371,10 +380,8 @@ def test_a_grey_area_is_that_part_of_the_whole_too(desk):
     assert_same(fuse_area(plan, source, area), crop(fuse_area(plan, source, WHOLE), area))
 
 
-def test_the_picture_of_fuse_ips_is_that_of_the_plan_and_the_area_of_everything(desk, settings):
-    source = MemorySource(desk.frames, settings=settings)
-    maps = fuse_area(plan_fusion(source, settings=settings), source, WHOLE)
-    for expected, found in zip(fuse_ips(desk.frames, settings=settings), maps, strict=True):
+def test_the_picture_of_fuse_ips_is_that_of_the_plan_and_the_area_of_everything(desk, settings, fused_once):
+    for expected, found in zip(fuse_ips(desk.frames, settings=settings), fused_once.maps, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -590,8 +597,8 @@ def test_half_scale_moves_nothing(width):
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16, 32])
-def test_frames_on_disk_give_what_frames_in_memory_give(desk, settings, bit_depth):
-    in_memory = fuse_ips(desk.frames, settings=settings)
+def test_frames_on_disk_give_what_frames_in_memory_give(desk, settings, fused_once, bit_depth):
+    in_memory = fused_once.maps
     with open_spool(bit_depth, settings=settings) as spool:
         for frame in desk.frames:
             spool.append(frame)

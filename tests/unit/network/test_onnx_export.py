@@ -16,12 +16,11 @@ from allfocus.errors import ExportError, InputError
 from allfocus.fusion import inference
 from allfocus.network import onnx_export
 from allfocus.network.checkpoint import load_network, save_network
-from allfocus.network.contract import INPUTS, OUTPUTS, REFINE_KEY, WHOLE_KEY
-from allfocus.network.onnx_export import ExportReport, LevelGraph, RefinerGraph, WholeGraph, export_onnx
+from allfocus.network.contract import GRAPH_KEYS, INPUTS, OUTPUTS, graph_inputs
+from allfocus.network.onnx_export import ExportReport, LevelGraph, export_onnx
 from allfocus.network.stack_network import EXCLUSION, StackNetwork, StackNetworkConfig
 
 WEIGHTS = Path(str(importlib.resources.files("allfocus"))) / "weights"
-GRAPHS = {"level": LevelGraph, "refine": RefinerGraph, "whole": WholeGraph}
 SIZES = [(2, 16, 16), (2, 64, 24), (3, 40, 136), (7, 48, 32), (12, 24, 24)]
 
 # torch's exporter warns about torch's own code.
@@ -47,20 +46,15 @@ def random_inputs(graph, sources, height, width):
     if sources > 2:
         behind[1] = -EXCLUSION
     inputs["behind"] = behind.astype(np.float32)
-    return {name: inputs[name] for name in names_of(graph)}
-
-
-def names_of(graph):
-    return INPUTS[:2] if graph == "whole" else INPUTS
+    return {name: inputs[name] for name in graph_inputs(graph)}
 
 
 def model_of(path, graph):
     """The ONNX model of a level, or another one within it."""
     model = onnx.load(path)
-    if graph == "level":
+    if GRAPH_KEYS[graph] is None:
         return model
-    key = {"whole": WHOLE_KEY, "refine": REFINE_KEY}[graph]
-    (found,) = [entry.value for entry in model.metadata_props if entry.key == key]
+    (found,) = [entry.value for entry in model.metadata_props if entry.key == GRAPH_KEYS[graph]]
     return onnx.load_from_string(base64.b64decode(found))
 
 
@@ -72,7 +66,7 @@ def session_of(path, graph):
 def run_torch(path, graph, inputs):
     network, _ = load_network(path)
     with torch.no_grad():
-        found = GRAPHS[graph](network)(*map(torch.from_numpy, inputs.values()))
+        found = LevelGraph(network, graph)(**{name: torch.from_numpy(own) for name, own in inputs.items()})
     return [part.numpy() for part in found]
 
 
@@ -90,8 +84,7 @@ class ShippedProgram:
     """What torch.onnx.export would return, without the minute that it takes: always the shipped network."""
 
     def __init__(self, graph, *_, **__):
-        kind = next(name for name, own in GRAPHS.items() if type(graph) is own)
-        self.model_proto = model_of(WEIGHTS / "ips.onnx", kind)
+        self.model_proto = model_of(WEIGHTS / "ips.onnx", graph.kind)
 
 
 @pytest.fixture
@@ -122,7 +115,7 @@ def other_weights(tmp_path_factory):
 # The shipped file
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", GRAPH_KEYS)
 @pytest.mark.parametrize(("sources", "height", "width"), SIZES)
 def test_the_shipped_onnx_computes_what_the_shipped_weights_compute(graph, sources, height, width):
     inputs = random_inputs(graph, sources, height, width)
@@ -131,14 +124,29 @@ def test_the_shipped_onnx_computes_what_the_shipped_weights_compute(graph, sourc
     assert_same(found, run_torch(WEIGHTS / "ips.safetensors", graph, inputs))
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", GRAPH_KEYS)
 def test_the_graphs_have_their_inputs_and_outputs_for_any_size(graph):
     session = session_of(WEIGHTS / "ips.onnx", graph)
-    assert [entry.name for entry in session.get_inputs()] == list(names_of(graph))
+    assert [entry.name for entry in session.get_inputs()] == list(graph_inputs(graph))
     assert [entry.name for entry in session.get_outputs()] == list(OUTPUTS)
     sources, channels, height, width = session.get_inputs()[0].shape
     assert channels == 3
     assert not any(isinstance(side, int) for side in (sources, height, width))
+
+
+@pytest.mark.parametrize("kind", ["context", "refine"])
+def test_where_no_picture_ends_the_inner_graphs_say_what_the_others_do(kind):
+    inputs = random_inputs(kind, 3, 48, 72)
+    inputs["inside"] = np.ones_like(inputs["inside"])
+    expected = session_of(WEIGHTS / "ips.onnx", kind).run(None, inputs)
+    inner = {name: inputs[name] for name in graph_inputs(f"inner-{kind}")}
+    assert_same(session_of(WEIGHTS / "ips.onnx", f"inner-{kind}").run(None, inner), expected)
+    above = inference.Above(inputs["behind"], inputs["veil_above"])
+    for size in (None, (48, 72)):
+        found = inference.run_level(
+            inputs["frames"], above, device="cpu", threads=1, refine=kind == "refine", size=size
+        )
+        assert_same(found, expected)
 
 
 # Exporting
@@ -156,20 +164,20 @@ def test_an_exported_network_computes_what_torch_computes_and_can_be_fused_with(
     assert report.opset >= 18
     assert report.parameters == sum(parameter.numel() for parameter in network.parameters())
     assert [file.name for file in tmp_path.iterdir()] == ["small.onnx"]
-    for graph in GRAPHS:
+    for graph in GRAPH_KEYS:
         for size in SIZES:
             inputs = random_inputs(graph, *size)
             expected = run_torch(other_weights, graph, inputs)
             assert_same(session_of(output, graph).run(None, inputs), expected)
-            above = None if graph == "whole" else inference.Above(*(inputs[name] for name in INPUTS[2:]))
+            above = None if graph == "whole" else inference.Above(inputs["behind"], inputs["veil_above"])
             found = inference.run_level(
                 inputs["frames"],
                 above,
                 device="cpu",
                 threads=1,
                 weights=str(output),
-                refine=graph == "refine",
-                size=(size[1] - size[0], size[2] - 1),
+                refine=graph.endswith("refine"),
+                size=(size[1] - size[0], size[2] - 1) if "inside" in inputs else None,
             )
             assert_same(found, expected)
 
@@ -181,7 +189,7 @@ def test_a_run_folder_is_taken_for_its_weights(quick_export, tmp_path):
     report = export_onnx(run, tmp_path / "model.onnx")
     assert report.largest_difference <= 1e-4
     assert report.parameters == 294_002
-    for graph in GRAPHS:
+    for graph in GRAPH_KEYS:
         assert model_of(tmp_path / "model.onnx", graph) == model_of(WEIGHTS / "ips.onnx", graph)
 
 
@@ -193,11 +201,11 @@ def test_a_network_that_computes_something_else_is_refused(quick_export, other_w
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("graph", GRAPHS.values())
+@pytest.mark.parametrize("graph", GRAPH_KEYS)
 def test_each_graph_is_proved(quick_export, monkeypatch, tmp_path, graph):
     measure = onnx_export._largest_difference
     monkeypatch.setattr(
-        onnx_export, "_largest_difference", lambda own, model: 0.5 if type(own) is graph else measure(own, model)
+        onnx_export, "_largest_difference", lambda own, model: 0.5 if own.kind == graph else measure(own, model)
     )
     with pytest.raises(ExportError, match=r"differs from torch by 5\.00e-01"):
         export_onnx(WEIGHTS / "ips.safetensors", tmp_path / "model.onnx")
@@ -216,13 +224,13 @@ def test_a_difference_in_any_output_is_found(monkeypatch, output):
             found[output][(0,) * found[output].ndim] += 3
             return found
 
-    shipped = session_of(WEIGHTS / "ips.onnx", "level")
+    shipped = session_of(WEIGHTS / "ips.onnx", "context")
     network, _ = load_network(WEIGHTS / "ips.safetensors")
-    model = model_of(WEIGHTS / "ips.onnx", "level")
+    model = model_of(WEIGHTS / "ips.onnx", "context")
     monkeypatch.setattr(onnx_export, "PROOFS", ((2, 64, 96),))
-    assert onnx_export._largest_difference(LevelGraph(network), model) < 1e-4
+    assert onnx_export._largest_difference(LevelGraph(network, "context"), model) < 1e-4
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
-    assert onnx_export._largest_difference(LevelGraph(network), model) > 1e-2
+    assert onnx_export._largest_difference(LevelGraph(network, "context"), model) > 1e-2
 
 
 def test_a_failed_proof_keeps_the_file_that_was_there(quick_export, monkeypatch, tmp_path):

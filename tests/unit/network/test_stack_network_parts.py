@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional
 
 from allfocus.fusion import windows
 from allfocus.fusion.settings import AS_CHOSEN
@@ -18,6 +19,8 @@ from allfocus.network.stack_network import (
     StackNetwork,
     StackNetworkConfig,
     compose,
+    convolve_cells,
+    convolve_to_pixels,
     distance_behind,
     lead,
     local_light,
@@ -223,6 +226,20 @@ def test_what_frames_repeat_beyond_the_end_of_the_picture_is_not_seen(refine, pa
     torch.testing.assert_close(found["logits"][..., :64, :80], expected["logits"], rtol=0, atol=1e-5)
     seen = decide(network, *padded, refine=refine)
     assert float((seen["logits"][..., :64, :80] - expected["logits"]).abs().max()) > 0.01
+
+
+def test_one_convolution_of_pixels_is_that_of_their_cells():
+    frames, weight, bias = torch.rand(2, 3, 3, 16, 24), torch.randn(5, 12, 3, 3), torch.randn(5)
+    cells = functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2)
+    expected = functional.conv2d(cells, weight, bias, padding=1)
+    torch.testing.assert_close(convolve_cells(frames, weight, bias, None), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(convolve_cells(frames, weight, bias, torch.ones(1, 1, 8, 12)), expected)
+
+
+def test_the_pixels_of_four_cells_at_once_are_those_of_each():
+    layer, features = torch.nn.Conv2d(6, 4, 3, padding=1), torch.randn(2, 6, 8, 12)
+    expected = functional.pixel_shuffle(layer(features), 2)
+    torch.testing.assert_close(convolve_to_pixels(features, layer), expected, atol=1e-5, rtol=0)
 
 
 def test_pixels_beyond_the_reach_change_nothing():

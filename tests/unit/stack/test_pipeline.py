@@ -21,9 +21,9 @@ from allfocus.images.reading import read_image
 from allfocus.images.stack_opening import open_stack
 from allfocus.images.writing import to_integers, write_image
 from allfocus.scenes.rendering import Scene, render_scene
+from allfocus.stack.command_words import command_words
 from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import command_words
 from allfocus.stack.pipeline import fuse_files
 from allfocus.stack.result import StackFusion, decision_picture
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from allfocus.cli.fuse_command import fuse as fuse_command
 from allfocus.errors import AllfocusError, InputError, OutputError
-from allfocus.stack.options import FuseOptions, FuseOutputs, command_line, gather, preview_path
+from allfocus.stack.command_words import command_line
+from allfocus.stack.options import FuseOptions, FuseOutputs, gather, preview_path
 from allfocus.stack.plan import cut_slabs, plan_stack
 
 

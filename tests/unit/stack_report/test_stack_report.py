@@ -3,10 +3,10 @@
 import itertools
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from page_reader import PageReader
 
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.errors import InputError, OutputError
@@ -28,34 +28,7 @@ from allfocus.stack_report.pictures import (
     take_pixels,
 )
 
-VOID = {"meta", "img", "br", "link", "hr", "input"}
 SIZE = (90, 120)
-
-
-class Reader(HTMLParser):
-    """Collects what a page refers to and checks that its tags are closed in order."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.addresses, self.text, self.alternatives = [], [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attributes:
-            if name in ("src", "href"):
-                self.addresses.append(value)
-        if tag == "img":
-            self.alternatives.append(dict(attributes).get("alt"))
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +76,7 @@ def report(frames):
 
 
 def read(page):
-    reader = Reader()
+    reader = PageReader()
     reader.feed(page)
     assert reader.open == []
     return reader

@@ -8,15 +8,8 @@ import torch
 from allfocus.network.stack_network import unveil
 from allfocus.training import focus_stacks, samples
 from allfocus.training.blurring import MARGIN, WIDE_MARGIN
-from allfocus.training.samples import (
-    KINDS,
-    MOVE_MARGIN,
-    Batch,
-    ShuffleRecipe,
-    draw_batch,
-    margin_around,
-    split_shares,
-)
+from allfocus.training.samples import MOVE_MARGIN, Batch, draw_batch, margin_around
+from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe, split_shares
 
 CROP = 48
 ALL_OFF = dict.fromkeys(KINDS, 0.0)

@@ -12,7 +12,7 @@ from allfocus.network.paper_network import PaperNetworkConfig
 from allfocus.network.stack_network import StackNetworkConfig
 from allfocus.training import stepping
 from allfocus.training.recipe import DataRecipe, OptimizerRecipe, Recipe
-from allfocus.training.samples import ShuffleRecipe
+from allfocus.training.shuffle_recipe import ShuffleRecipe
 from allfocus.training.stepping import Stepper
 
 RECIPE = Recipe(

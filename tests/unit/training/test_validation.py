@@ -10,7 +10,8 @@ from PIL import Image
 
 from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, compose, reduce_frames
 from allfocus.training.recipe import DataRecipe, LogRecipe, Recipe
-from allfocus.training.samples import ShuffleRecipe, draw_batch
+from allfocus.training.samples import draw_batch
+from allfocus.training.shuffle_recipe import ShuffleRecipe
 from allfocus.training.validation import fuse_batch, validate, write_preview
 
 PAPER = Recipe(network="ips-paper", data=DataRecipe(crop=32), log=LogRecipe(validation_samples=3))

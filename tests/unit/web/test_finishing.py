@@ -207,6 +207,8 @@ REFUSED = [
     {"spots": [{"x": 5, "y": 5, "radius": 1e6}]}, {"spots": [{"x": -1, "y": 5, "radius": 5}]},
     {"spots": [{"x": 5, "y": 5, "radius": 5}] * (MOST_SPOTS + 1)}, {"scale_bar": {"pixel_size": 0}},
     {"scale_bar": {"pixel_size": 1, "length": 1e6}}, {"scale_bar": {"pixel_size": 1, "colour": "url(x)"}},
+    {"curves": {"all": [[0, 0]]}}, {"curves": {"red": [[0, 0], [0, 1]]}}, {"curves": {"luma": []}},
+    {"curves": {"all": [[0, 0], [1, 1e308]]}}, {"curves": {"all": [[0.1, 0.1]] * 100_000}}, {"curves": None},
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 from allfocus.errors import InputError
 from allfocus.images.image import Image
 from allfocus.images.writing import write_image
-from allfocus.web.tasks import make_thumbnail
+from allfocus.web.intake_tasks import make_thumbnail
 
 
 def test_the_studio_refuses_floating_point_beyond_0_to_1_and_says_who_takes_it(tmp_path):

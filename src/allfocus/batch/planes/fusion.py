@@ -5,15 +5,17 @@ import functools
 import os
 import time as clock
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from allfocus.batch.cluster import PATIENCE, Cluster, Lost
-from allfocus.batch.planes.reading import PlaneStack, describe_planes
+from allfocus.batch.cluster import PATIENCE, Cluster
+from allfocus.batch.planes.description import describe_planes
+from allfocus.batch.planes.plane_stack import PlaneStack
+from allfocus.batch.planes.steps import BlockSteps
 from allfocus.batch.planes.tasks import (
     MAPS,
     MEASURED,
@@ -30,7 +32,6 @@ from allfocus.batch.planes.tasks import (
     survey_block,
     survey_side,
 )
-from allfocus.batch.planes.tiled_tiff import ENDINGS as TIFF_ENDINGS
 from allfocus.batch.planes.tiled_tiff import TiffLabels, write_plane_tiff
 from allfocus.batch.planes.work_folder import (
     KEY,
@@ -43,10 +44,11 @@ from allfocus.batch.planes.work_folder import (
 )
 from allfocus.batch.stack_task import software_key
 from allfocus.depth.units import DepthScale, Length, read_length
-from allfocus.errors import AllfocusError, InputError, OutputError
+from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import existing_file
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
+from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
 from allfocus.images.ome_zarr_results import CHUNK, ZarrResult, create_result, write_metadata
@@ -190,7 +192,7 @@ def fuse_planes(
             decided = None
             if any(name in MEASURED for name in targets):
                 decided = create_result(folder / "decided.zarr", stack.decided_size, 1, "int16", None)
-            steps = _Steps(cluster, folder, progress)
+            steps = BlockSteps(cluster, folder, progress)
             run = uuid.uuid4().hex
             for number, own in enumerate(_parts(stack)):
                 depth: dict[str, Any] = {"decided": decided, "scale": scale}
@@ -278,7 +280,7 @@ def _map_dimensions(stack: PlaneStack, name: str, scale: DepthScale) -> Dimensio
     return dataclasses.replace(stack.held or Dimensions(name, stack.size, stack.dtype), **own)
 
 
-def _fuse_in_blocks(steps: "_Steps", job: PlaneJob, block: int) -> None:
+def _fuse_in_blocks(steps: BlockSteps, job: PlaneJob, block: int) -> None:
     stack = job.planes
     which = f" {job.layer}" if job.layer else ""
     steps.run(f"surveying{which}", survey_block, job, cut_blocks(stack.size, survey_side(stack)))
@@ -289,14 +291,14 @@ def _fuse_in_blocks(steps: "_Steps", job: PlaneJob, block: int) -> None:
         steps.run("measuring", measure_block, job, cut_blocks(stack.size, block))
 
 
-def _shrink(steps: "_Steps", result: ZarrResult, name: str) -> None:
+def _shrink(steps: BlockSteps, result: ZarrResult, name: str) -> None:
     for level, shape in enumerate(result.shapes[1:], start=1):
         sides = dict(zip(result.axes, shape, strict=True))
         shrink = functools.partial(_shrink_level, level)
         steps.run(f"shrinking {name}{level}", shrink, result, cut_blocks((sides["y"], sides["x"]), 2 * CHUNK))
 
 
-def _finish(steps: "_Steps", job: PlaneJob, result: ZarrResult, target: Path, held: Dimensions | None) -> None:
+def _finish(steps: BlockSteps, job: PlaneJob, result: ZarrResult, target: Path, held: Dimensions | None) -> None:
     """Makes the fused blocks a whole OME-Zarr or TIFF, still in the work folder."""
     stack = job.planes
     history = f"fused by allfocus {__version__} from {stack.count} planes with ips"
@@ -351,53 +353,8 @@ def _write_tiff_once(name: str, labels: TiffLabels, folder: str, result: ZarrRes
     return peak_memory()
 
 
-class _Steps:
-    """Runs one step after the other, each on all its blocks, and remembers which blocks are done."""
-
-    def __init__(self, cluster: Cluster, folder: Path, progress: StepProgress | None) -> None:
-        self._cluster = cluster
-        self._folder = folder
-        self._progress = progress or (lambda step, done, count: None)
-        self.blocks = 0
-        self.done_before = 0
-        self.peak_memory = 0
-
-    def run(self, step: str, function: Callable[[Any, PixelBlock], int], job: Any, blocks: list[PixelBlock]) -> None:
-        """Has a step done on the blocks that are not done yet."""
-        markers = {block: self._folder / "done" / f"{step} {block[0]} {block[2]}" for block in blocks}
-        waiting = [block for block in blocks if not markers[block].exists()]
-        self.blocks += len(blocks)
-        self.done_before += len(blocks) - len(waiting)
-        done = len(blocks) - len(waiting)
-        for number, outcome in self._cluster.run_all(_Call(function, job), waiting):
-            if isinstance(outcome, Lost):
-                raise AllfocusError(
-                    f"{step} failed at rows {waiting[number][0]} to {waiting[number][1]}, columns {waiting[number][2]} "
-                    f"to {waiting[number][3]}: {outcome.reason} (run the same command again to go on)"
-                )
-            self.peak_memory = max(self.peak_memory, outcome)
-            try:
-                markers[waiting[number]].touch()
-            except OSError as error:
-                raise OutputError(f"{self._folder}: cannot be written ({error.strerror}); free some space") from error
-            done += 1
-            self._progress(step, done, len(blocks))
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A function with its job, which can be sent to a worker."""
-
-    function: Callable[[Any, PixelBlock], int]
-    job: Any
-    """A :class:`PlaneJob`, or the arrays of a result."""
-
-    def __call__(self, block: PixelBlock) -> int:
-        return self.function(self.job, block)
-
-
 def _check_place(target: Path) -> None:
-    if target.suffix not in (".zarr", *TIFF_ENDINGS):
+    if target.suffix not in (".zarr", *TIFF_SUFFIXES):
         raise OutputError(f"{target}: planes are written as OME-Zarr or TIFF; give a name that ends in .zarr or .tif")
     if not os.path.isdir(target.parent):
         raise OutputError(f"{target}: the folder {target.parent} does not exist; make it first")

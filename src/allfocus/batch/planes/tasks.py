@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.batch.planes.plain_files import pack, unpack
-from allfocus.batch.planes.reading import PlaneSource, PlaneStack
+from allfocus.batch.planes.plane_stack import PlaneStack
+from allfocus.batch.planes.reading import PlaneSource
 from allfocus.depth.measurement import CurveShape, FusedStack, enlarge_map, learn_shape, measure_tile, reduce_decision
 from allfocus.depth.units import DepthScale
 from allfocus.fusion.areas import fuse_area

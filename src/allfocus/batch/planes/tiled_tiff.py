@@ -20,7 +20,6 @@ from allfocus.images.ome_zarr_results import ZarrResult
 
 LARGEST_CLASSIC_TIFF = 3_900_000_000
 """Bytes of pixels, all copies counted, that surely fit into the 4 GiB of classic TIFF, packed or not."""
-ENDINGS = (".tif", ".tiff")
 
 
 @dataclass(frozen=True)

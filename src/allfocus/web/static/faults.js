@@ -1,6 +1,7 @@
 // Places of the result that are worth a look: a list, keys that lead from one to the next, and one that paints it.
 
 import * as api from "./api.js";
+import { matchingGain } from "./brightness.js";
 import { toScreen } from "./camera.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt } from "./messages.js";
@@ -107,8 +108,11 @@ export async function mendFault() {
     return;
   }
   if (!state.other) return;
-  const { points, radius, hardness, id } = fault;
-  await send({ source: sourceOf(state.other), points, radius, hardness, fault: id });
+  const { points, radius, hardness, id, left, top, width, height } = fault;
+  const source = sourceOf(state.other);
+  // The frame may be brighter there than the result, for want of a veil: as bright as around it, no rim is seen.
+  const gain = matchingGain({ x: left + width / 2, y: top + height / 2 }, Math.max(width, height) / 2, source);
+  await send({ source, points, radius, hardness, gain, fault: id });
   if (present === id && standing(fault) === "painted") goOn();
 }
 

@@ -7,8 +7,8 @@ import { emit, on, phase, setJob, state } from "./state.js";
 import { phrase } from "./texts.js";
 import { canvas, invalidate, view } from "./viewer.js";
 
-export const NEUTRAL = { exposure: 0, temperature: 0, tint: 0, black: 0, white: 1, gamma: 1, contrast: 0, turns: 0, angle: 0, crop: null, spots: [], scale_bar: null };
-const TONES = ["exposure", "temperature", "tint", "black", "white", "gamma", "contrast"];
+export const NEUTRAL = { exposure: 0, temperature: 0, tint: 0, black: 0, white: 1, gamma: 1, contrast: 0, curves: { all: [], red: [], green: [], blue: [] }, turns: 0, angle: 0, crop: null, spots: [], scale_bar: null };
+const TONES = ["exposure", "temperature", "tint", "black", "white", "gamma", "contrast", "curves"];
 const FILTERED_VIEWS = ["result", "slider", "side", "flicker"];
 const MILLISECONDS_BEFORE_SENDING = 250;
 const MOST_UNDONE = 100;
@@ -18,9 +18,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 export const finish = {
   current: { ...NEUTRAL }, // what the panel shows
-  preview: null, // what the server says of it: { tables, histogram, auto, finished_size, scale_bar }
+  preview: null, // what the server says of it: { tables, histogram, curves, auto, finished_size, scale_bar }
   shown: true, // whether the tones are seen in the viewer
   earlier: [], // what it was before, the last first to come back
+  later: [], // what was undone, the last first to come again
 };
 
 let owner = null; // the result that it belongs to
@@ -33,7 +34,7 @@ let askAgain = false;
 
 const text = (value) => JSON.stringify(value);
 export const isChanged = () => text(finish.current) !== kept || sendingCount > 0;
-export const hasTones = () => TONES.some((name) => finish.current[name] !== NEUTRAL[name]);
+export const hasTones = () => TONES.some((name) => text(finish.current[name]) !== text(NEUTRAL[name]));
 
 /** Changes some of it: seen at once, kept a moment later, or now with `rest`. */
 export function change(values, { rest = false } = {}) {
@@ -50,10 +51,15 @@ export function change(values, { rest = false } = {}) {
 export function keep() {
   clearTimeout(timer);
   if (text(finish.current) === kept) return sending;
+  return step({ earlier: [...finish.earlier, JSON.parse(kept)].slice(-MOST_UNDONE), later: [] });
+}
+
+/** Sends what is set now, with the steps that then lie before and after it. */
+function step(steps) {
   const { job } = state;
-  const [sent, before] = [finish.current, kept];
+  const [sent, before] = [finish.current, { kept, earlier: finish.earlier, later: finish.later }];
   kept = text(sent);
-  finish.earlier = [...finish.earlier, JSON.parse(before)].slice(-MOST_UNDONE);
+  Object.assign(finish, steps);
   return send(job, sent, before);
 }
 
@@ -66,9 +72,10 @@ function send(job, sent, before) {
     if (answer) take(answer);
     else if (kept === text(sent)) {
       // Refused: what was kept last is what holds.
-      kept = before;
-      finish.current = JSON.parse(before);
-      finish.earlier = finish.earlier.slice(0, -1);
+      kept = before.kept;
+      finish.current = JSON.parse(kept);
+      finish.earlier = before.earlier;
+      finish.later = before.later;
       ask();
     }
     emit("finish");
@@ -86,15 +93,22 @@ function take({ revision, area, finish: held, finished_size }) {
 /** Back to what it was before the last change. */
 export function undoFinish() {
   clearTimeout(timer);
-  if (text(finish.current) !== kept) finish.current = JSON.parse(kept);
-  else if (finish.earlier.length) {
-    const before = kept;
-    finish.current = finish.earlier.pop();
-    kept = text(finish.current);
-    send(state.job, finish.current, before);
-  } else return;
+  if (text(finish.current) !== kept) keep();
+  if (!finish.earlier.length) return;
+  const before = finish.current;
+  finish.current = finish.earlier.at(-1);
+  step({ earlier: finish.earlier.slice(0, -1), later: [...finish.later, before] });
   announce(phrase("strokes.undone"));
-  emit("finish");
+  ask();
+}
+
+/** On to what was undone last; a change of something else forgets it. */
+export function redoFinish() {
+  if (!finish.later.length || text(finish.current) !== kept) return;
+  const before = finish.current;
+  finish.current = finish.later.at(-1);
+  step({ earlier: [...finish.earlier, before], later: finish.later.slice(0, -1) });
+  announce(phrase("strokes.redone"));
   ask();
 }
 
@@ -173,6 +187,7 @@ function follow() {
     clearTimeout(timer);
     owner = next;
     finish.earlier = [];
+    finish.later = [];
     finish.preview = null;
   } else if (isChanged()) return;
   const held = state.job?.result?.finish ?? NEUTRAL;

@@ -1,9 +1,10 @@
 // The panel of the finish: histogram, light, white balance, levels, and how to go back.
 
 import { byId, element, icon } from "./elements.js";
-import { NEUTRAL, change, finish, isChanged, keep, showInViewer, undoFinish } from "./finish.js";
+import { NEUTRAL, change, finish, isChanged, keep, redoFinish, showInViewer, undoFinish } from "./finish.js";
 import { buildCrop, drawCrop } from "./finish_crop.js";
 import { buildBar, drawBar } from "./finish_bar.js";
+import { buildCurves, drawCurves } from "./finish_curve.js";
 import { buildSpots, drawSpots, pickGrey } from "./finish_spots.js";
 import { openExport } from "./export.js";
 import { on, phase, setView, state } from "./state.js";
@@ -63,6 +64,7 @@ function build() {
       "div.row",
       {},
       element("button.grow", { id: "finish-undo", onclick: undoFinish }, icon("undo"), phrase("retouch.undo")),
+      element("button.grow", { id: "finish-redo", onclick: redoFinish }, icon("redo"), phrase("retouch.redo")),
       element("button.grow", { id: "finish-reset", onclick: () => change({ ...NEUTRAL }, { rest: true }) }, phrase("finish.reset")),
     ),
     section("finish-light", phrase("finish.light"), true, slider("exposure"), slider("contrast")),
@@ -75,6 +77,7 @@ function build() {
       element("button.small", { id: "finish-auto", onclick: () => finish.preview && change({ ...finish.preview.auto, gamma: 1 }, { rest: true }) }, phrase("options.automatic")),
       element("p.hint", { id: "finish-dark" }),
     ),
+    section("finish-curves", phrase("curve.heading"), false, ...buildCurves()),
     section("finish-frame", phrase("finish.frame"), false, ...buildCrop()),
     section("finish-dust", phrase("finish.dust"), false, ...buildSpots()),
     section("finish-scale", phrase("finish.scale-bar"), false, ...buildBar()),
@@ -106,10 +109,12 @@ function draw() {
   const isGrey = finish.preview?.tables.length === 1;
   byId("finish-balance").hidden = isGrey;
   byId("finish-undo").disabled = !finish.earlier.length && !isChanged();
+  byId("finish-redo").disabled = !finish.later.length || isChanged();
   byId("finish-reset").disabled = JSON.stringify(finish.current) === JSON.stringify(NEUTRAL);
   byId("finish-dark").textContent = state.job.result.white < 1 ? phrase("finish.dark") : "";
   const [width, height] = finish.preview?.finished_size ?? state.job.result.finished_size;
   byId("finish-state").textContent = isChanged() ? `${width} × ${height}` : phrase("finish.kept", { width, height });
+  drawCurves();
   drawCrop();
   drawSpots();
   drawBar();

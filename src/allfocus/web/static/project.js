@@ -30,7 +30,7 @@ export function projectLinks(job) {
   return element(
     "div.field",
     {},
-    element("h3", {}, phrase("project.heading")),
+    element("h2", {}, phrase("project.heading")),
     element("p.hint", {}, phrase("project.hint")),
     element("div.downloads", {}, link("embedded", phrase("project.embedded"), phrase("project.embedded-use")), link("linked", phrase("project.linked"), phrase("project.linked-use"))),
   );

@@ -42,7 +42,7 @@ function mapLinks(job) {
   return element(
     "div.field",
     {},
-    element("h3", {}, phrase("save.maps")),
+    element("h2", {}, phrase("save.maps")),
     element("ul.links", {}, maps.map(([, name, title]) => element("li", {}, element("a", { href: api.mapUrl(job.id, name), download: "" }, title)))),
   );
 }
@@ -63,7 +63,7 @@ function commandField(job) {
   return element(
     "div.field",
     {},
-    element("h3", {}, phrase("save.command")),
+    element("h2", {}, phrase("save.command")),
     ...(job.command ? commandParts(job) : [element("p.hint", {}, phrase("save.no-command"))]),
   );
 }
@@ -84,7 +84,7 @@ function facts(job) {
   return element(
     "div.field",
     {},
-    element("h3", {}, phrase("save.about")),
+    element("h2", {}, phrase("save.about")),
     element(
       "dl.facts",
       {},

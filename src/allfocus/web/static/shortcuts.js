@@ -4,7 +4,7 @@ import { VIEWS, isPossible, peek } from "./compare.js";
 import { byId, element } from "./elements.js";
 import { openExport } from "./export.js";
 import { dismissFault, leaveFault, mendFault, nextFault, previousFault } from "./faults.js";
-import { undoFinish } from "./finish.js";
+import { redoFinish, undoFinish } from "./finish.js";
 import { pickSharpest, resizeBrush, stepSource, toggleBrush, toggleEraser, toggleStaying } from "./retouch.js";
 import { phase, setBrush, setView, state } from "./state.js";
 import { redo, undo } from "./strokes.js";
@@ -97,8 +97,9 @@ function onKeyDown(event) {
   const key = event.key.toLowerCase();
   if (event.ctrlKey || event.metaKey) {
     if (phase() !== "done") return;
-    if (key === "z" && !event.shiftKey) (document.body.dataset.tool === "finish" ? undoFinish : undo)();
-    else if ((key === "z" && event.shiftKey) || key === "y") redo();
+    const isFinishing = document.body.dataset.tool === "finish";
+    if (key === "z" && !event.shiftKey) (isFinishing ? undoFinish : undo)();
+    else if ((key === "z" && event.shiftKey) || key === "y") (isFinishing ? redoFinish : redo)();
     else if (key === "s" && !event.shiftKey) openExport();
     else return;
     event.preventDefault();

@@ -61,18 +61,34 @@ const sayings = Object.keys(table)
   .filter((key) => key.startsWith(SAID))
   .map((key) => {
     const plain = key.slice(SAID.length).replace(/[.*+?^$()|[\]\\]/g, "\\$&");
-    return [new RegExp(`^${plain.replace(/\{\d\}/g, "(.+)")}$`), table[key]];
+    return [new RegExp(`^${plain.replace(/\{\d\}/g, "(.+?)")}$`), table[key]];
   });
+
+/** A sentence whose words are known, in the language of the page; what it says of a sentence within it as well. */
+function knownWords(english) {
+  for (const [pattern, text] of sayings) {
+    const found = pattern.exec(english);
+    if (found) return fill(text, found.slice(1).map((value) => knownWords(value) ?? value));
+  }
+  return null;
+}
+
+/** The same for a sentence behind the name of what it is about: "frame_3.tif: palette expanded to RGB". */
+function knownBehindName(english) {
+  for (let end = english.indexOf(": "); end > 0; end = english.indexOf(": ", end + 1)) {
+    const words = knownWords(english.slice(end + 2));
+    if (words !== null) return `${english.slice(0, end)}: ${words}`;
+  }
+  return null;
+}
 
 /**
  * A sentence of the server in the language of the page: known by its words; or else by the code of the error or the status
  * of the answer, with the English behind it, which says more.
  */
 export function told(english, { code, status } = {}) {
-  for (const [pattern, text] of sayings) {
-    const found = pattern.exec(english);
-    if (found) return fill(text, found.slice(1));
-  }
+  const known = knownWords(english) ?? knownBehindName(english);
+  if (known !== null) return known;
   const lead = table[`server.error.${code}`] ?? table[`server.status.${status}`];
   return lead ? `${lead} (${english})` : english;
 }

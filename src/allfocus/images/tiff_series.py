@@ -1,0 +1,114 @@
+"""What a TIFF file, open in tifffile, says its planes are: one stack, or several channels, times and positions."""
+
+import math
+from typing import Any
+from xml.etree import ElementTree
+
+from allfocus.errors import InputError
+
+MOST_PAGES = 20_000
+
+MOST_PLANES_SAID = 2_000_000
+"""Planes of all pictures together that a description may speak of: others may lie in other files."""
+
+DESCRIBED_KINDS = ("ome", "imagej", "shaped", "micromanager", "lsm", "stk", "fluoview", "scanimage", "ndtiff", "bif")
+"""Kinds of TIFF that say what their planes are."""
+
+SEVERAL = {
+    "C": ("channels", "save one channel (ImageJ: Image > Color > Split Channels)"),
+    "T": ("points in time", "save one of them (ImageJ: Image > Duplicate)"),
+    "P": ("positions", "save one of them (Fiji: Bio-Formats > Split positions)"),
+    "R": ("regions", "save one of them"),
+    "M": ("tiles of a mosaic", "save one of them"),
+    "A": ("angles", "save one of them"),
+    "E": ("wavelengths", "save one of them"),
+    "H": ("lifetimes", "save one of them"),
+    "V": ("events", "save one of them"),
+}
+"""Axes along which planes are not planes of one stack: what they hold, and what to do."""
+
+STACKED = ("Z", "I", "Q")
+"""Axes that a stack may have: depth, and those that have no name."""
+
+
+def says_what_its_planes_are(tiff: Any) -> bool:
+    """Whether a file, open in tifffile, describes its planes, in words that can be looked at without harm.
+
+    Raises:
+        InputError: it promises more pages or planes than there can be.
+    """
+    if len(tiff.pages) > MOST_PAGES:
+        raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
+    if tiff.is_ome:
+        require_modest_ome(str(tiff.ome_metadata))
+    return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
+
+
+def require_one_channel(tiff: Any) -> None:
+    """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
+    if not says_what_its_planes_are(tiff):
+        return
+    _require_one_series(tiff)
+    series = tiff.series[0]
+    sizes: dict[str, int] = {}
+    several: list[tuple[str, int]] = []
+    for axis, size in zip(series.axes, series.shape, strict=True):
+        sizes[axis] = sizes.get(axis, 1) * size
+        if size > 1 and axis not in "YXS":
+            several.append((axis, size))
+    for axis, (meaning, cure) in SEVERAL.items():
+        if sizes.get(axis, 1) > 1:
+            raise InputError(f"it holds {sizes[axis]} {meaning} (1 to {sizes[axis]}); a stack has one: {cure}")
+    if len(several) > 1 or any(axis not in STACKED for axis, _ in several):
+        told = " x ".join(f"{size} along {axis}" for axis, size in several)
+        raise InputError(f"it holds {told}; a stack has one such axis: save one stack of it as a file of its own")
+    planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
+    if planes > len(tiff.pages):
+        raise InputError(
+            f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
+            "give all its files one by one, or save it again as an image sequence or BigTIFF"
+        )
+
+
+def require_modest_ome(description: str) -> None:
+    """Raise InputError for a description of so many planes that the lists tifffile makes of them would fill memory.
+
+    A hundred thousand bytes can promise a thousand million planes, each of which would take room before one is missed.
+    """
+    try:
+        elements = list(ElementTree.fromstring(description.encode()).iter())
+    except ElementTree.ParseError:
+        return  # tifffile finds no planes in it either
+
+    def numbers(element: ElementTree.Element, *names: str) -> list[int]:
+        return [abs(int(element.get(name, "1").strip()[:12] or 1)) for name in names]
+
+    try:
+        pixels = [element for element in elements if element.tag.endswith("Pixels")]
+        parts = [element for element in elements if element.tag.endswith("TiffData")]
+        planes = sum(math.prod(numbers(each, "SizeZ", "SizeC", "SizeT")) for each in pixels)
+        planes += sum(max(numbers(each, "PlaneCount", "NumPlanes")) for each in parts)
+    except ValueError as error:
+        raise InputError("its description (OME) has words in place of numbers; the file is damaged") from error
+    if planes > MOST_PLANES_SAID:
+        raise InputError(
+            f"its description (OME) speaks of {planes} planes, more than {MOST_PLANES_SAID}; the file is damaged"
+        )
+
+
+def list_series(tiff: Any) -> list[Any]:
+    """The positions of a file, open in tifffile, that describes its planes: each is a series of its own."""
+    series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
+    # Programs that write page after page call each page a series; a microscope says what each of them is.
+    return series if tiff.is_ome or any(len(each.pages) > 1 for each in series) else series[:1]
+
+
+def _require_one_series(tiff: Any) -> None:
+    """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
+    series = list_series(tiff)
+    if len(series) > 1:
+        names = ", ".join(str(each.name or number) for number, each in enumerate(series[:8], start=1))
+        raise InputError(
+            f"it holds {len(series)} positions or pictures ({names}{' ...' if len(series) > 8 else ''}), each with its "
+            "own planes; a stack is one of them: save one as a file of its own (Bio-Formats opens them one by one)"
+        )
