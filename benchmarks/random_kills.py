@@ -110,7 +110,7 @@ def try_command(name: str, folder: Path, count: int, chance: random.Random, *, a
     if run(words):
         return 0, [f"{name}: fails undisturbed"]
     whole = time.monotonic() - began
-    right, wrong, hits = contents(out), [], 0
+    right, wrong, hits = contents(out), list[str](), 0
     for number in range(count):
         if number and number % 20 == 0:
             print(f"{name}: {number} of {count}, {len(wrong)} wrong so far", file=sys.stderr, flush=True)
