@@ -19,6 +19,7 @@ from PIL import Image as PillowImage
 import allfocus
 from allfocus.images.exif import build_block
 from allfocus.images.maker_notes import SONY_PLAIN
+from allfocus.images.nikon_shot_info import mix_with_stream
 from allfocus.images.tiff_directories import Directory, lay_out
 from allfocus.images.tiff_layout import EXIF_DIRECTORY, Layout, TiffEntry
 
@@ -91,8 +92,26 @@ def panasonic_note(note: Note, start: int) -> bytes:
     return head + lay_out(Directory(entries), start + len(head), LITTLE)
 
 
+NIKON_SERIAL, NIKON_COUNT, NIKON_FIRST, NIKON_STEP = "6000128", 257, 0xA7, 0xC1
+"""A serial number and a count of shots, and what a camera makes of them for the stream that enciphers its notes."""
+
+
 def nikon_note(note: Note, start: int) -> bytes:
-    entries = [fraction(0x0085, note.position, 100), short(0x0089, 0x10 if note.bracketing == "exposure" else 0)]
+    plain = bytearray(600)
+    plain[:9] = b"080503.00"
+    plain[0x0E:0x13] = plain[0x18:0x1D] = b"03.00"
+    struct.pack_into("<I", plain, 0x24, 32)
+    struct.pack_into("<I", plain, 0x30, 400)  # the section of sequences
+    plain[400 + 0x20] = note.shot if note.bracketing == "focus" else 0
+    hidden = mix_with_stream(bytes(plain), 0, NIKON_FIRST, NIKON_STEP)
+    entries = [
+        text(0x001D, NIKON_SERIAL),
+        short(0x0034, 16),
+        fraction(0x0085, note.position, 100),
+        short(0x0089, 0x10 if note.bracketing == "exposure" else 0),
+        (0x0091, 7, len(hidden), hidden),
+        long(0x00A7, NIKON_COUNT),
+    ]
     return b"Nikon\x00\x02\x10\x00\x00" + build_block(Directory(entries))
 
 
@@ -120,12 +139,12 @@ MAKERS: dict[str, tuple[str, Callable[[Note, int], bytes]]] = {
     "OM Digital Solutions": ("OM-1", om_system_note),
     "Canon": ("Canon EOS R5", canon_note),
     "Panasonic": ("DC-S5M2", panasonic_note),
-    "NIKON CORPORATION": ("NIKON Z 8", nikon_note),
+    "NIKON CORPORATION": ("NIKON Z 9", nikon_note),
     "FUJIFILM": ("X-T4", fujifilm_note),
     "SONY": ("ILCE-7M4", sony_note),
 }
 """Makers as EXIF names them, with a model and the layout of their notes."""
-COUNTED = ("OLYMPUS CORPORATION", "OM Digital Solutions", "Canon", "Panasonic")
+COUNTED = ("OLYMPUS CORPORATION", "OM Digital Solutions", "Canon", "Panasonic", "NIKON CORPORATION")
 """Those that say that a bracketing is one of focus."""
 
 

@@ -49,6 +49,7 @@ html_theme_options: dict[str, Any] = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
 }
 
 

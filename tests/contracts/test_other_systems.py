@@ -14,12 +14,15 @@ PREAMBLE = f"exec(compile(open({str(STAGE)!r}, encoding='utf-8').read(), 'withou
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see which files are open")
 
 
-def run_poor(code: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process as poor as on Windows, where text without a named encoding is an error."""
+def run_poor(code: str, *arguments: object, folder: Path, poor: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs code in a process as poor as on Windows, where text without a named encoding is an error.
+
+    With ``poor`` false something else makes it so.
+    """
     search = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT / "src"))))
     environment = {**os.environ, "PYTHONPATH": search, "PYTHONIOENCODING": "cp1252:strict", "NO_COLOR": "1"}
     return subprocess.run(
-        [sys.executable, "-X", "warn_default_encoding", "-c", PREAMBLE + code, *map(str, arguments)],
+        [sys.executable, "-X", "warn_default_encoding", "-c", PREAMBLE * poor + code, *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -94,33 +97,58 @@ def test_the_commands_of_a_first_day_run(tmp_path, stack_folder):
     assert hidden == []
 
 
-def test_the_stacks_of_a_batch_are_found_and_fused(tmp_path, stack_folder):
-    """Without Dask's processes, which are not ours to make poor."""
+@pytest.fixture
+def poor_processes(tmp_path, monkeypatch):
+    """Every Python that is started from here on is poor, those that other processes start too."""
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(PREAMBLE + "open('poor.txt', 'a', encoding='utf-8').write('p')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(hooks), os.environ.get("PYTHONPATH", ""))))
+
+
+def test_a_batch_fuses_its_stacks_in_processes_of_its_own(tmp_path, stack_folder, poor_processes):
     pytest.importorskip("distributed")
-    shoot = tmp_path / "shoot"
     for name in ("one", "two"):
-        (shoot / name).mkdir(parents=True)
+        (tmp_path / "shoot" / name).mkdir(parents=True)
         for frame in sorted(stack_folder.iterdir())[:2]:
-            (shoot / name / frame.name).write_bytes(frame.read_bytes())
-    code = """
-import sys
-import allfocus
-from allfocus.batch.stack_task import StackTask, fuse_stack
-from allfocus.batch.stacks import find_stacks
+            (tmp_path / "shoot" / name / frame.name).write_bytes(frame.read_bytes())
+    batch = ("batch", "shoot", "-o", "fused", "--method", "average", "--workers", "1")
+    assert "2 fused" in run_poor(COMMAND, *batch, folder=tmp_path, poor=False).stdout
+    assert "2 unchanged" in run_poor(COMMAND, *batch, folder=tmp_path, poor=False).stdout
+    assert len((tmp_path / "poor.txt").read_text()) > 2, "the workers were not poor"
+    assert not [path for path in (tmp_path / "fused").rglob("*") if path.suffix in (".journal", ".new", ".lock")]
 
-for again in range(2):
-    for stack in find_stacks("shoot"):
-        options = allfocus.FuseOptions(method="average")
-        frames = tuple(map(str, stack.frames))
-        record = fuse_stack(StackTask(stack.name, frames, "shoot", "fused", f"{stack.name}.png", options, "key"))
-        print(record.stack, record.status, record.error)
+
+STUDIO = """
+import sys, time
+from pathlib import Path
+import httpx, socket, threading, uvicorn
+from allfocus.web.server import create_app
+from allfocus.web.settings import ServerSettings
+
+listener = socket.create_server(("127.0.0.1", 0))
+server = uvicorn.Server(uvicorn.Config(create_app(ServerSettings(work=Path("work"))), log_level="error"))
+thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+thread.start()
+with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=120, trust_env=False) as client:
+    job = client.post("/api/jobs", json={"name": "aux"}).json()["id"]
+    for path in sorted(Path(sys.argv[1]).iterdir())[:2]:
+        client.post(f"/api/jobs/{job}/frames", params={"name": path.name}, content=path.read_bytes()).raise_for_status()
+    client.post(f"/api/jobs/{job}/start", json={"method": "average"}).raise_for_status()
+    while (shown := client.get(f"/api/jobs/{job}").json())["state"] in ("queued", "running"):
+        time.sleep(0.02)
+    print(shown["state"])
+    print(client.get(f"/api/jobs/{job}/download").raise_for_status().content[:4])
+    client.delete(f"/api/jobs/{job}").raise_for_status()
+server.should_exit = True
+thread.join()
 """
-    done = run_poor(code, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:-1] == ["one fused ", "two fused "] * 2
 
 
-def test_the_studio_can_be_loaded(tmp_path):
+def test_the_studio_fuses_and_deletes(tmp_path, stack_folder, poor_processes):
     pytest.importorskip("fastapi")
-    done = run_poor("import allfocus.web.server", folder=tmp_path)
+    done = run_poor(STUDIO, stack_folder, folder=tmp_path, poor=False)
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.split("\n")[:2] == ["done", "b'II*\\x00'"]
+    assert len((tmp_path / "poor.txt").read_text()) > 1, "the workers were not poor"

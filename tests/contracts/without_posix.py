@@ -7,6 +7,7 @@ mapped can be neither moved, replaced nor deleted, a folder cannot be opened, an
 import builtins
 import contextlib
 import errno
+import importlib
 import os
 import signal
 import stat
@@ -27,6 +28,19 @@ pthread_sigmask pthread_kill sigwait sigwaitinfo sigtimedwait sigpending siginte
 SIGALRM SIGHUP SIGKILL SIGUSR1 SIGUSR2 SIGCHLD SIGPIPE SIGQUIT SIGSTOP SIGCONT SIGTSTP SIG_BLOCK SIG_UNBLOCK
 SIG_SETMASK
 """
+OTHERS = [
+    "asyncio",
+    "distributed",
+    "locket",
+    "multiprocessing",
+    "psutil",
+    "shutil",
+    "subprocess",
+    "tornado",
+    "uvicorn",
+    "zict",
+]
+"""Packages that know Windows by the name of the system, which is not changed here; they keep what they ask for."""
 
 # What is needed to play Windows, kept before it goes.
 _open, _listdir, _readlink, _stat = os.open, os.listdir, os.readlink, os.stat
@@ -102,6 +116,8 @@ def _windows_rename(source, target, *, src_dir_fd=None, dst_dir_fd=None):
 def _windows_unlink(path, *, dir_fd=None):
     if dir_fd is None and not _by_standard_library():
         _refuse_in_use(path)
+    if os.path.isdir(path) and not os.path.islink(path):
+        raise PermissionError(errno.EACCES, "a folder is removed otherwise", str(path))
     return _unlink(path) if dir_fd is None else _unlink(path, dir_fd=dir_fd)
 
 
@@ -110,21 +126,38 @@ def _windows_link(source, target, *, src_dir_fd=None, dst_dir_fd=None, follow_sy
     return _link(source, target, follow_symlinks=follow_symlinks)
 
 
+def _keep_for_others(place):
+    """Lets other people's packages find what is taken away from a module."""
+    kept = dict(vars(place))
+
+    def find(name):
+        caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]
+        if caller in OTHERS and name in kept:
+            return kept[name]
+        raise AttributeError(f"module {place.__name__!r} has no attribute {name!r}")
+
+    place.__getattr__ = find
+
+
 def make_poor():
     """Takes it all away; there is no way back."""
-    # Parts of the standard library choose what they need when they are loaded; psutil has others for Windows.
+    # Parts of the standard library choose what they need when they are loaded; psutil and locket, of others, too.
     import multiprocessing.util
     import random
+    import shutil
     import subprocess
     import tempfile
 
-    with contextlib.suppress(ImportError):
-        import psutil  # noqa: F401
+    for name in ("psutil", "locket"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     del multiprocessing, random, subprocess
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # as there
+    shutil._use_fd_functions = False
     for name in MODULES:
         sys.modules[name] = None
     for place, names in ((os, OF_OS), (signal, OF_SIGNAL)):
+        _keep_for_others(place)
         for name in names.split():
             if hasattr(place, name):
                 delattr(place, name)

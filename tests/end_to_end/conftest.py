@@ -87,16 +87,16 @@ import sys
 import time
 
 if "allfocus.web.worker" in sys.orig_argv:
-    from allfocus.web import tasks
+    from allfocus.web import fusing_steps
 
-    tell = tasks._StepShares.__call__
+    tell = fusing_steps.StepShares.__call__
 
     def tell_and_wait(self, *step):
         tell(self, *step)
         while os.path.exists({file!r}):
             time.sleep(0.02)
 
-    tasks._StepShares.__call__ = tell_and_wait
+    fusing_steps.StepShares.__call__ = tell_and_wait
 """
 
 

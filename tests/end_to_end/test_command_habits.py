@@ -5,6 +5,7 @@ import json
 import shutil
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,10 +156,10 @@ def test_looking_for_pictures_in_folders_leaves_none_open(stack_folder, tmp_path
 
 
 def test_a_folder_of_folders_says_where_the_pictures_are(run_command, stack_folder, tmp_path):
-    shutil.copytree(stack_folder, tmp_path / "shoot" / "beetle")
+    shutil.copytree(stack_folder, tmp_path / "shoot" / "DCIM" / "beetle")  # two deep, as on cards
     done = run_command("fuse", tmp_path / "shoot", "-o", tmp_path / "o.png")
     assert done.returncode == 2
-    assert "beetle" in done.stderr
+    assert str(Path("DCIM", "beetle")) in done.stderr
     assert "batch" in done.stderr
 
 

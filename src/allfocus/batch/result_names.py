@@ -37,7 +37,7 @@ def check_template(template: str) -> None:
     for name in PLACE.findall(template):
         if name not in VALUES:
             raise InputError(
-                f"there is no {{{name}}} to make a name of; there are {', '.join(VALUES)}", code="bad-option"
+                f"there is no {{{name}}} to make a name of; there are {{{'}, {'.join(VALUES)}}}", code="bad-option"
             )
     plain = PLACE.sub("x", template)
     parts = plain.split("/")

@@ -14,7 +14,7 @@ from typing import TypeVar
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import name_key
-from allfocus.images.listing import SUFFIXES, natural_order, split_pairs
+from allfocus.images.listing import RESULT_PREFIX, SUFFIXES, natural_order, split_pairs
 from allfocus.images.photo_facts import read_photo_facts
 
 Answer = TypeVar("Answer")
@@ -65,7 +65,8 @@ def find_stacks(
             Relative paths start at the folder.
         skip: A folder to pass over, such as that of the results.
         pairs: Which of a RAW and a JPEG file of the same shot is taken, "raw" or "jpeg"; for all but "file".
-        on_left_out: Called with each picture that belongs to no stack, and the reason; for "auto".
+        on_left_out: Called with each picture that belongs to no stack, and the reason: what "auto" leaves out, and
+            results that `fuse` put beside their frames.
 
     Raises:
         InputError: The folder cannot be listed, or names clash. (A picture that does not tell what ``by`` needs becomes
@@ -103,6 +104,13 @@ def find_stacks(
     for place, pictures in _walk(root, None if skip is None else Path(skip).absolute(), note):
         if by != "file":
             pictures = [pictures[index] for index in split_pairs(pictures, pairs)[0]]
+        results = _results_among(pictures)
+        pictures = [picture for picture in pictures if picture not in results]
+        if on_left_out is not None:
+            for picture, name in results.items():
+                on_left_out(picture, f"is the fused picture of {name}")
+        if not pictures:
+            continue
         for alike in _by_ending(pictures) if by in ("time", "number", "auto") else [pictures]:
             for stack in GROUPINGS[by](alike, place, gap, size):
                 if not stack.left_out:
@@ -136,6 +144,14 @@ def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Ite
         if names:
             relative = here.relative_to(root).as_posix()
             yield ("" if relative == "." else relative), [here / name for name in names]
+
+
+def _results_among(pictures: Sequence[Path]) -> dict[Path, str]:
+    """Those pictures that `fuse` named after one of the others, or after a folder beside them, and after which."""
+    named = [picture for picture in pictures if picture.name.startswith(RESULT_PREFIX)]
+    stems = {picture.stem for picture in pictures}
+    own = {picture: picture.stem.removeprefix(RESULT_PREFIX) for picture in named}
+    return {picture: name for picture, name in own.items() if name in stems or (picture.parent / name).is_dir()}
 
 
 def _by_ending(pictures: Sequence[Path]) -> list[list[Path]]:

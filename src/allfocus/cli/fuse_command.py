@@ -198,12 +198,13 @@ def default_output(first: Path) -> Path:
         >>> default_output(Path("cells.ome.tif")).as_posix()
         'allfocus_cells.ome.tif'
     """
+    from allfocus.images.listing import RESULT_PREFIX
     from allfocus.images.writing import default_ending
 
     name = first.name.lower()
     if name.endswith((".ome.tif", ".ome.tiff", ".zarr")):
-        return first.with_name(f"allfocus_{first.name}")
+        return first.with_name(f"{RESULT_PREFIX}{first.name}")
     if os.path.isdir(first):  # Path.is_dir would raise for a name that is too long
         folder = first.resolve()
-        return folder.parent / f"allfocus_{folder.name}.png"
-    return first.with_name(f"allfocus_{first.stem}{default_ending(first)}")
+        return folder.parent / f"{RESULT_PREFIX}{folder.name}.png"
+    return first.with_name(f"{RESULT_PREFIX}{first.stem}{default_ending(first)}")

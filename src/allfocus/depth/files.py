@@ -6,6 +6,7 @@ pixel stand in its description as ImageJ writes them, so that Fiji opens it cali
 """
 
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import TIFF_SUFFIXES
 from allfocus.images.reading import read_image
+from allfocus.images.reduced_planes import LargePlane
 from allfocus.images.tiff_decoder import decode_tiff
 from allfocus.images.writing import encode_image
 
@@ -102,6 +104,31 @@ def read_depth(path: str | Path) -> DepthMap:
     if image.alpha is not None:
         values[image.alpha < 0.5] = np.nan
     return DepthMap(_between_0_and_1(values, path), FRACTION, _pixel_size(known))
+
+
+MEASURED_CHANNEL = re.compile(r"depth \((\w+)\)")
+"""What the channel of a depth map in an OME-Zarr or OME-TIFF is called, with the unit."""
+
+
+def read_large_depth(plane: LargePlane, stride: int) -> DepthMap:
+    """Returns the depth map in an OME-Zarr or OME-TIFF, every so many-th pixel of it, exactly as it is there.
+
+    Raises:
+        InputError: it cannot be read, or is no depth map.
+    """
+    held = plane.held
+    found = MEASURED_CHANNEL.fullmatch(held.channels[0].name)
+    if found is None or held.dtype != "float32" or (found[1] not in METRES and found[1] != STEP):
+        raise InputError(
+            f"its channel is {held.channels[0].name}; that of a depth map is called depth, with its unit",
+            where=plane.file.path,
+            code="unsupported-picture",
+        )
+    values = plane.read_values(stride)
+    values[~np.isfinite(values)] = np.nan
+    size = None if held.pixel_size is None else Length(held.pixel_size[1] * stride, "um")
+    step = None if held.z_step is None or found[1] != "um" else abs(held.z_step)
+    return DepthMap(values, found[1], size, step)
 
 
 def _read_values(path: Path) -> Map:

@@ -18,7 +18,7 @@ from allfocus.depth.focus_curves import BANDS, CurveGathering, FocusCurves
 from allfocus.depth.noise_levels import LEAST_NOISE, NoiseLevels, measure_noise
 from allfocus.depth.peak_fitting import choose_exponent, fit_peaks
 from allfocus.depth.reblurring import BlurScale, choose_growth, gather_growth
-from allfocus.depth.surface import MARGIN, fit_surface
+from allfocus.depth.surface import MARGIN, find_mixed, fit_surface
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import check_frames
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
@@ -47,12 +47,14 @@ NOISE_EVERY, GROWTH_EVERY = 7, 5
 """Of the pixels of these tiles, every so many tell the noise and how blur grows."""
 BRIGHTNESS_WIDTH = 2.0
 """Standard deviation in pixels over which the brightness of a place is taken."""
-LEAST_ERROR, ERROR_SHARE = 0.005, 1.59
-"""The standard error is the least that there is, in steps, and so many times the distance between what the two bands
-measure: noise moves each of them its own way, and so does what the shape of the curve has wrong. Fitted to rendered
-scenes with known depth so that 68 % of the textured pixels of each lie within one; benchmarks/depth_accuracy.py fits it
-(``--fit``) and measures it on other seeds. The scatter about the surface, the slope of the curves and the ends of the
-stack told nothing more."""
+LEAST_ERROR = 0.005
+"""The least standard error that there is, in steps."""
+ERROR_SHARE, END_SHARE = 1.46, 2.44
+"""The standard error is so many times the distance between what the two bands measure, between the frames and within
+half a step of the ends of the stack, where one side of the curve is seen. Noise moves each band its own way, and so
+does what the shape of the curve has wrong. Fitted to rendered scenes with known depth so that 68 % of the textured
+pixels of each lie within one, as near as two factors come to that (59 to 76 % of the stacks of the seeds 1 to 3);
+benchmarks/depth_accuracy.py measures it on other seeds, and ``--fit`` fits it anew."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,9 @@ def _learn(stack: FusedStack, gather: Callable[[DepthTile], Gathered]) -> CurveS
         own = gather(tile)
         variance = noise.at(own.brightness)
         curves = own.curves.without_noise(variance, colours=own.colours)
-        growths.append(gather_growth(curves, BlurScale(own.picture, variance), own.inside)[:, ::GROWTH_EVERY])
+        # Between hairs the blur of one lies over the other: it seems to grow less than it does.
+        blur, alone = BlurScale(own.picture, variance), ~find_mixed(own.decision)
+        growths.append(gather_growth(curves, blur, alone, own.inside)[:, ::GROWTH_EVERY])
         energies = curves.energies[:, :, *own.inside]
         rows, columns = np.nonzero(curves.own[own.inside] & np.isfinite(energies[0]).all(axis=0))
         every = -(-max(1, rows.size) // SAMPLE)
@@ -285,10 +289,17 @@ def measure_tile(
     blur = BlurScale(own.picture, variance) if at_end.any() else None
     peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
     surface = fit_surface(peaks, curves.own, own.decision, own.picture / np.float32(shape.span))
-    error = np.hypot(np.float32(LEAST_ERROR), np.float32(ERROR_SHARE) * surface.disagreement)
     position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
+    near_end = is_near_end(position, stack.frames)
+    share = np.where(near_end, np.float32(END_SHARE), np.float32(ERROR_SHARE))
+    error = np.hypot(np.float32(LEAST_ERROR), share * surface.disagreement)
     error = np.where(np.isfinite(position), error * np.float32(shape.stride), np.float32(np.nan))
     return stack.in_frames(position)[own.inside], error.astype(np.float32)[own.inside]
+
+
+def is_near_end(position: Map, frames: int) -> NDArray[np.bool_]:
+    """Returns where the first or the last of so many frames is the nearest."""
+    return (position < 0.5) | (position > frames - 1.5)
 
 
 def reduce_decision(decision: NDArray[np.integer], scale: int) -> NDArray[np.int16]:

@@ -64,16 +64,17 @@ def _blur(picture: Map, deviation: float) -> Map:
     return np.asarray(cv2.GaussianBlur(picture, (0, 0), deviation, borderType=cv2.BORDER_REFLECT), np.float32)
 
 
-def gather_growth(curves: FocusCurves, blur: BlurScale, area: Area) -> NDArray[np.float32]:
+def gather_growth(curves: FocusCurves, blur: BlurScale, alone: NDArray[np.bool_], area: Area) -> NDArray[np.float32]:
     """Returns how blur grows at places whose curve has both sides, (bands, places): variance by squared steps.
 
     Args:
         curves: Of a tile and what is around it.
         blur: Of the same.
+        alone: (H, W), where a surface has no other beside it whose blur could lie over it.
         area: Rows and columns of the tile.
     """
     found = []
-    told = curves.own & (curves.peak > 0) & (curves.peak < curves.frames - 1)
+    told = curves.own & alone & (curves.peak > 0) & (curves.peak < curves.frames - 1)
     inside = np.zeros_like(told)
     inside[area] = told[area]
     for band in range(len(BANDS)):

@@ -40,9 +40,15 @@ belongs to neither. (Of 0.3, 0.2 and 0.12; with 0.3 the rendered circuit board i
 MIXED = 0.4
 """Where decisions lie this many frames off the plane through those around them, things of different depth lie side by
 side, hairs for example, and what is measured there is of none of them."""
+APART_WIDTH = 2.0
+"""Standard deviation in pixels of the weight with which the distance between the bands is averaged, with its sign:
+noise moves them apart in both directions, what is wrong about the curves in one."""
 FEWEST_OWN, OWN_WIDTH = 0.2, 3.0
 """Share of the pixels around a place (standard deviation of the weight in pixels) that must tell their depth
 themselves."""
+SCATTER = 0.06
+"""Steps by which measurements may scatter about the surface through them (standard deviation around a pixel), beyond
+what their own errors explain; with more it is none: hairs before something, or what lies behind them."""
 FROM_DECISION = 0.75
 """Frames by which the surface may lie off what was decided for a pixel."""
 MARGIN = round(4 * MEETING_WIDTH) + 2 * RADIUS
@@ -55,7 +61,7 @@ class Surface(NamedTuple):
     position: Map
     """(H, W), in steps; NaN where there is none."""
     disagreement: Map
-    """(H, W), how far the bands have the measurements apart, in the mean around each pixel, in steps."""
+    """(H, W), how far apart the bands have the surface around each pixel, in steps."""
 
 
 def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.integer], guide: Map) -> Surface:
@@ -79,7 +85,7 @@ def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.int
     known = np.isfinite(position) & own
     meeting = _roughness(np.nan_to_num(position), known) > np.float32(MEETING)
     decided = decision.astype(np.float32)
-    meeting |= _roughness(decided, decision >= 0) > np.float32(MIXED)
+    meeting |= find_mixed(decision)
     known &= ~meeting
     values = np.where(known, position, 0).astype(np.float32)
     variance = np.square(peaks.noise) + np.square(peaks.spread) / 4
@@ -93,12 +99,29 @@ def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.int
     surface = _fit_planes(values, weight, once, likeness)
     there = np.isfinite(start) & (_mean_around(known, OWN_WIDTH) >= np.float32(FEWEST_OWN))
     there &= ~(np.abs(surface - decided) > np.float32(FROM_DECISION))
-    apart = _mean_around(weight * np.abs(peaks.spread), OWN_WIDTH) / np.maximum(_mean_around(weight, OWN_WIDTH), 1e-6)
-    return Surface(np.where(there, surface, np.float32(np.nan)), np.asarray(apart, np.float32))
+    off = np.where(known, np.clip(values - np.nan_to_num(surface), -NEAR, NEAR), 0)
+    unexplained = np.square(off) - np.nan_to_num(variance)
+    there &= _weighted_mean(unexplained, weight, OWN_WIDTH) < np.float32(SCATTER**2)
+    apart = np.abs(_weighted_mean(peaks.spread, weight, APART_WIDTH))
+    return Surface(np.where(there, surface, np.float32(np.nan)), apart)
+
+
+def find_mixed(decision: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Returns where things of different depth lie side by side (H, W), by the frame that each pixel came from.
+
+    Args:
+        decision: (H, W); -1 where that is not known.
+    """
+    return _roughness(decision.astype(np.float32), decision >= 0) > np.float32(MIXED)
 
 
 def _mean_around(values: NDArray[Any], width: float) -> Map:
     return np.asarray(cv2.GaussianBlur(values.astype(np.float32), (0, 0), width), np.float32)
+
+
+def _weighted_mean(values: NDArray[Any], weight: Map, width: float) -> Map:
+    mean = _mean_around(weight * values, width) / np.maximum(_mean_around(weight, width), np.float32(1e-6))
+    return np.asarray(mean, np.float32)
 
 
 def _offsets() -> list[tuple[int, int, float]]:

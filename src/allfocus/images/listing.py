@@ -17,6 +17,8 @@ TIFF_SUFFIXES = (".tif", ".tiff")
 PLAIN_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", *TIFF_SUFFIXES, ".bmp")
 """Endings of pictures that every installation reads."""
 HEIF_SUFFIXES = (".heic", ".heif", ".hif")
+RESULT_PREFIX = "allfocus_"
+"""How the name of a result begins that lies beside its frames."""
 CAMERA_SUFFIXES = frozenset({".jpg", ".jpeg", *HEIF_SUFFIXES})
 """Endings of what a camera writes beside a RAW file of the same shot."""
 SUFFIXES = RAW_SUFFIXES | {*PLAIN_SUFFIXES, *HEIF_SUFFIXES}
@@ -101,27 +103,37 @@ def _pictures_of_folder(folder: Path) -> list[Path]:
     return sorted(pictures, key=lambda path: natural_order(path.name))
 
 
-MOST_LOOKED_INTO = 100
-"""Folders inside one that holds no pictures, for a hint."""
+MOST_LOOKED_INTO, DEEPEST_LOOK = 100, 3
+"""Folders inside one that holds no pictures, and how deep, for a hint; on cards pictures lie in DCIM/100NAME."""
 
 
 def _hint_of_folder(folder: Path) -> list[str]:
     """What to do with a folder that holds only folders with pictures in them."""
-    with os.scandir(folder) as entries:
-        places = sorted((entry.name for entry in entries if _is_folder(entry)), key=natural_order)
-    shown = [name for name in places[:MOST_LOOKED_INTO] if not name.startswith(".") and _has_pictures(folder / name)]
+    shown: list[str] = []
+    waiting = [(folder, 0)]
+    for looked, (place, depth) in enumerate(waiting):  # which grows meanwhile
+        if looked > MOST_LOOKED_INTO:
+            break
+        inner, pictures = _look_into(place)
+        if pictures and depth:
+            shown.append(str(place.relative_to(folder)))
+        if depth < DEEPEST_LOOK:
+            waiting += [(place / name, depth + 1) for name in inner]
     if not shown:
         return []
     listed = f"{', '.join(shown[:3])}{' ...' if len(shown) > 3 else ''}"
     return [f"there are in folders inside it ({listed}): name one of them", "fuse them all as a batch"]
 
 
-def _has_pictures(folder: Path) -> bool:
+def _look_into(folder: Path) -> tuple[list[str], bool]:
+    """The folders in a folder, in order, and whether there are pictures; nothing where it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
-            return any(Path(entry.name).suffix.lower() in SUFFIXES for entry in entries)
+            found = [(entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
     except OSError:
-        return False
+        return [], False
+    inner = sorted((name for name, is_folder in found if is_folder), key=natural_order)
+    return inner, any(Path(name).suffix.lower() in SUFFIXES for name, is_folder in found if not is_folder)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

@@ -7,7 +7,7 @@ Each maker has a layout of its own, none of them a standard; we follow the publi
 | Olympus, OM | DriveMode, FocusBracketStepSize, StackedImage, FocusStepCount | focus, shot, composite, position |
 | Canon | FocusBracketingInfo, FileInfo, ShotInfo | focus, other bracketings, position |
 | Panasonic | BurstMode, SequenceNumber, FocusBracket | focus, other bracketings, shot, position |
-| Nikon | ShootingMode, ManualFocusDistance | other bracketings, position; its focus shift is enciphered |
+| Nikon | ShotInfo (Z 8, Z 9), ShootingMode, ManualFocusDistance | focus, shot, other bracketings, position |
 | Fujifilm | AutoBracketing, SequenceNumber | shot of a sequence of any kind |
 | Sony | ReleaseMode, SequenceNumber, Tag9400 | other bracketings, shot of a sequence of any kind |
 
@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from allfocus.images.nikon_shot_info import read_focus_shift_shot
 from allfocus.images.tiff_layout import BYTES_PER_VALUE, Bytes, Layout, find_layout
 
 FOCUS, OTHER = "focus", "other"
@@ -92,15 +93,29 @@ def read_bracketing(data: Bytes, start: int, layout: Layout, *, maker: str = "")
         return Bracketing()
 
 
-def _pick(data: Bytes, start: int, layout: Layout, base: int, wanted: Collection[int]) -> Found:
-    """Those entries of a directory that are wanted; positions count from the base."""
+def _table(data: Bytes, start: int, layout: Layout) -> bytes:
+    """The entries of a directory, 12 bytes each; none where there is no directory."""
     head = data[start : start + 2]
     if start < 0 or len(head) < 2 or layout.big:
-        return {}
+        return b""
     count = min(struct.unpack(layout.order + "H", head)[0], MOST_ENTRIES)
     table = data[start + 2 : start + 2 + 12 * count]
+    return table[: len(table) // 12 * 12]
+
+
+def _find(data: Bytes, start: int, layout: Layout, tag: int) -> tuple[int, int]:
+    """Where the value of an entry of bytes lies, from the base on, and how long it is; (0, 0) where there is none."""
+    for own, kind, number, place in struct.iter_unpack(layout.order + "HHII", _table(data, start, layout)):
+        if own == tag:
+            return (place, number) if kind == 7 and number > 4 else (0, 0)
+    return 0, 0
+
+
+def _pick(data: Bytes, start: int, layout: Layout, base: int, wanted: Collection[int]) -> Found:
+    """Those entries of a directory that are wanted; positions count from the base."""
+    table = _table(data, start, layout)
     found: Found = {}
-    for at in range(0, len(table) - 11, 12):
+    for at in range(0, len(table), 12):
         tag, kind, number = struct.unpack_from(layout.order + "HHI", table, at)
         size = BYTES_PER_VALUE.get(kind, 0) * number
         if tag not in wanted or not 0 < size <= LARGEST_VALUE or tag in found:
@@ -168,11 +183,21 @@ def _nikon(data: Bytes, start: int, layout: Layout) -> Bracketing:
     own = find_layout(data[start + 10 : start + 26])
     if own is None or own[0].big:
         return Bracketing()
-    note = _Note(data, start + 10, own[0], _pick(data, start + 10 + own[1], own[0], start + 10, (0x0085, 0x0089)))
+    base = start + 10
+    note = _Note(data, base, own[0], _pick(data, base + own[1], own[0], base, (0x0034, 0x0085, 0x0089)))
     mode = note.number(0x0089) or 0
     _, value = note.found.get(0x0085, (0, b""))
     above, below = struct.unpack(own[0].order + "II", value) if len(value) == 8 else (0, 0)
-    return Bracketing(OTHER if mode & 0x150 else "", None, above / below if above and below else None)
+    position = above / below if above and below else None
+    place, size = _find(data, base + own[1], own[0], 0x0091)
+    shot = read_focus_shift_shot(data, base + place, size)
+    if shot is None or note.number(0x0034) == NIKON_HIGH_SPEED:
+        return Bracketing(OTHER if mode & 0x150 else "", None, position)
+    return Bracketing(FOCUS, shot, position)
+
+
+NIKON_HIGH_SPEED = 96
+"""The mode of the shutter in which a camera leaves its counters as they were."""
 
 
 def _fujifilm(data: Bytes, start: int, layout: Layout) -> Bracketing:

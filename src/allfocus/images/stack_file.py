@@ -53,6 +53,10 @@ class StackFile:
     tiff: TiffStack | None = field(default=None, repr=False)
     zarr: tuple[ZarrStack, ...] = field(default=(), repr=False)
     numbered: NumberedFiles | None = field(default=None, repr=False)
+    parts: tuple["StackFile", ...] = field(default=(), repr=False)
+    """One for each plane, where every plane lies in a file of its own with all its channels."""
+    called: tuple[str, ...] = ()
+    """What messages call each of these files, where that is not its own name."""
 
     @property
     def is_plain(self) -> bool:
@@ -89,6 +93,8 @@ class StackFile:
         if self.zarr:
             return _zarr_frames(self.path, self.zarr[position], self.positions, position, time, channel)
         channel = channel or 0
+        if self.parts:
+            return [self._part(number, channel) for number in range(held.planes)]
         if self.numbered is not None:
             files = self.numbered.files[position]
             found = [list_frames(files[time, channel, plane]) for plane in range(held.planes)]
@@ -108,6 +114,13 @@ class StackFile:
             FrameFile(self.path, header, label=self._label(position, time, channel, number))
             for number, header in enumerate(headers, start=1)
         ]
+
+    def _part(self, number: int, channel: int) -> FrameFile:
+        frame = self.parts[number].frames(0, 0, channel)[0]
+        if not self.called:
+            return frame
+        name = f"{self.called[number]}, channel {self.positions[0].channels[channel].name}"
+        return replace(frame, called=name, header=replace(frame.header, pages=1))
 
     def _label(self, position: int, time: int, channel: int, plane: int) -> str:
         return _label(self.path.name, self.positions, position, time, channel, plane)
@@ -130,7 +143,54 @@ def open_stack_file(paths: Paths) -> StackFile:
     if len(files) == 1:
         return _open_file(files[0])
     grouped = group_numbered(files)
-    return _open_plain(given, files) if grouped is None else _open_numbered(given, grouped)
+    if grouped is not None:
+        return _open_numbered(given, grouped)
+    return open_planes(files) or _open_plain(given, files)
+
+
+def open_planes(files: Sequence[Path], called: Sequence[str] = ()) -> StackFile | None:
+    """What TIFF files hold of which each has one plane in several channels; None for files of any other kind.
+
+    Args:
+        files: Two or more.
+        called: What messages call each of them.
+
+    Raises:
+        InputError: a file differs from the first in its channels or its size.
+    """
+    try:
+        first = _channels_of_plane(files[0])
+    except InputError:  # told by those who read it as a picture
+        return None
+    if first is None:
+        return None
+    parts = [first]
+    for path in files[1:]:
+        part = _channels_of_plane(path)
+        held, own = first.positions[0], None if part is None else part.positions[0]
+        if part is None or own is None or _alike(own) != _alike(held):
+            raise InputError(
+                f"does not hold one plane of the {len(held.channels)} channels that {files[0].name} holds",
+                where=path,
+                code="unequal-frames",
+            )
+        parts.append(part)
+    held = replace(first.positions[0], planes=len(parts))
+    return StackFile(files[0], "planes with channels", (held,), parts=tuple(parts), called=tuple(called))
+
+
+def _alike(held: Dimensions) -> tuple[object, ...]:
+    return held.size, held.dtype, [channel.name for channel in held.channels]
+
+
+def _channels_of_plane(path: Path) -> StackFile | None:
+    """What a TIFF file holds, if that is one plane in several channels."""
+    if with_file(path, lambda file: guarded(path, lambda: find_format(file))) is not TIFF:
+        return None
+    found = _open_file(path)
+    held = found.positions[0]
+    one = len(found.positions) == 1 and held.times == 1 and held.planes == 1 and held.samples == 1
+    return found if one and len(held.channels) > 1 else None
 
 
 def _open_zarr(path: Path) -> StackFile:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.depth.files import STEP, DepthMap, read_depth
+from allfocus.depth.files import STEP, DepthMap, read_depth, read_large_depth
 from allfocus.depth.units import METRES, read_length
 from allfocus.errors import InputError
 from allfocus.files.placing import StagedFiles
 from allfocus.images.image import Image
 from allfocus.images.reading import read_image
+from allfocus.images.reduced_planes import open_large_plane
 from allfocus.images.writing import ENCODERS, check_output, encode_image
 from allfocus.relief.mesh import build_cloud, build_mesh, build_solid
 from allfocus.relief.mesh_files import MESH_ENCODERS
@@ -37,6 +38,9 @@ steps are not known, would span an edge of depth; and so would one that is as st
 edges of a filled map are a few pixels wide."""
 BASE_SHARE = 0.05
 """Thickness of the foot of a body, as a share of its longer side."""
+MOST_PIXELS = 16_000_000
+"""Pixels that are kept of a plane in an OME-Zarr or OME-TIFF, which may be larger than the memory: about 0.3 GB of
+picture and depth, and three times as much while views of them are made."""
 SWING_SHARE = 0.03
 """How far views swing, as a share of the width of the picture."""
 
@@ -112,7 +116,7 @@ def write_relief(
 
     Args:
         picture: The fused picture.
-        depth_map: Its depth, as ``fuse`` writes it: TIFF with units, or grey PNG.
+        depth_map: Its depth, as ``fuse`` writes it: TIFF with units, grey PNG, or OME-Zarr and OME-TIFF of any size.
         output: The file to write; its ending says what it is.
         options: How.
         overwrite: Replace files that exist.
@@ -127,15 +131,7 @@ def write_relief(
     path = Path(output)
     ending = path.suffix.lower()
     _check_ending(path, chosen)
-    pixels = read_image(picture).pixels
-    depth = read_depth(Path(depth_map))
-    if depth.values.shape != pixels.shape[:2]:
-        raise InputError(
-            f"is {depth.values.shape[1]} x {depth.values.shape[0]}, but the picture is "
-            f"{pixels.shape[1]} x {pixels.shape[0]}; give the depth map of that picture",
-            where=depth_map,
-            code="unequal-frames",
-        )
+    depth, pixels = _read_both(Path(depth_map), Path(picture), notice or (lambda sentence: None))
     if not np.isfinite(depth.values).any():
         raise InputError("nothing in it is measured", where=depth_map, code="input")
     if ending in MESH_ENCODERS:
@@ -149,6 +145,27 @@ def write_relief(
         for own, data in files.items():
             staged.add(own, data)
     return list(files)
+
+
+def _read_both(depth_map: Path, picture: Path, notice: Callable[[str], None]) -> tuple[DepthMap, Map]:
+    """Returns depth and picture (h, w[, 3]) of one size; of what is too large, every so many-th pixel."""
+    large, seen = open_large_plane(depth_map), open_large_plane(picture)
+    stride = 1 if large is None else large.stride(MOST_PIXELS)
+    depth = read_depth(depth_map) if large is None else read_large_depth(large, stride)
+    size = depth.values.shape if large is None else large.held.size
+    pixels = read_image(picture).pixels if seen is None else None
+    own = seen.held.size if seen is not None else pixels.shape[:2] if pixels is not None else size
+    if size != own:
+        raise InputError(
+            f"is {size[1]} x {size[0]}, but the picture is {own[1]} x {own[0]}; give the depth map of that picture",
+            where=depth_map,
+            code="unequal-frames",
+        )
+    if stride > 1:
+        notice(f"the plane is large, so one pixel in {stride} is taken along each side")
+    if pixels is None and seen is not None:
+        return depth, seen.read_picture(stride)
+    return depth, np.ascontiguousarray(np.asarray(pixels)[::stride, ::stride])
 
 
 def _check_ending(path: Path, options: ReliefOptions) -> None:

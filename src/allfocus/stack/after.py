@@ -55,7 +55,8 @@ def split_command(text: str, *, windows: bool | None = None) -> list[str]:
     for name in re.findall(r"\{(\w*)\}", text):
         if name not in PLACES:
             raise InputError(
-                f"there is no {{{name}}} to put into the command; there are {', '.join(PLACES)}", code="bad-option"
+                f"there is no {{{name}}} to put into the command; there are {{{'}, {'.join(PLACES)}}}",
+                code="bad-option",
             )
     return words
 

@@ -29,7 +29,8 @@ NOT_MEASURED_IN = "maps are looked at there, not measured in"
 SHOWN_AS_READ = "frames are shown and painted with there as they are read"
 SERVERS_OWN = "a setting of the server, not of its clients"
 
-SINGLE_PICTURES = "files are taken apart into single pictures when they are uploaded"
+CHOSEN_ON_COMING = "chosen when a file comes in"
+ALL_FUSED = "all are fused there, and each can be hidden"
 
 Value = TypeVar("Value")
 
@@ -140,20 +141,20 @@ class FuseOptions:
     )  # fmt: skip
     position: str | None = _option(
         None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
-        title="Position", metavar="NAME", absent={STUDIO: SINGLE_PICTURES},
+        title="Position", metavar="NAME", absent={STUDIO: CHOSEN_ON_COMING},
     )  # fmt: skip
     time: str | None = _option(
         None, "Which point in time of a file with several: its number from 1; all makes a series of them",
-        title="Point in time", metavar="NUMBER", absent={STUDIO: SINGLE_PICTURES},
+        title="Point in time", metavar="NUMBER", absent={STUDIO: CHOSEN_ON_COMING},
     )  # fmt: skip
     channels: str | None = _option(
         None, "Only these channels of a file with several: names or numbers from 1, with commas; by default all",
-        title="Channels", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
+        title="Channels", metavar="NAMES", absent={STUDIO: ALL_FUSED},
     )  # fmt: skip
     decide_by: str = _option(
         "all", "By which channels the plane of each pixel is decided, for all channels alike: names, numbers or all; "
         "each decides every channel by itself",
-        title="Decide by", metavar="NAMES", absent={STUDIO: SINGLE_PICTURES},
+        title="Decide by", metavar="NAMES",
     )  # fmt: skip
     pairs: str = _option(
         "raw", "Which file to take of a shot that lies there twice, as RAW and as JPEG or HEIF",

@@ -210,7 +210,7 @@ def plan_stack(
         )
     method = require_method(options.method, **options.demands(outputs))
     leave_out = (on_bad_frame or (lambda name, error: None)) if options.skip_bad else None
-    selection = select_planes(paths, options) if names is None else None
+    selection = select_planes(paths, options, names)
     if selection is None:
         reader = open_stack(
             paths,

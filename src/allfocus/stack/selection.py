@@ -12,7 +12,7 @@ from allfocus.images.frame_file import FrameFile
 from allfocus.images.listing import TIFF_SUFFIXES, list_files
 from allfocus.images.numbered_names import group_numbered
 from allfocus.images.ome_zarr_folders import is_zarr
-from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
+from allfocus.images.stack_file import StackFile, as_colour, open_planes, open_stack_file
 from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
 
 CALIBRATED_KINDS = ("OME-TIFF", "ImageJ TIFF")
@@ -69,13 +69,18 @@ class Selection:
         return ", ".join(parts) or self.file.path.name
 
 
-def select_planes(paths: Paths, options: FuseOptions) -> Selection | None:
+def select_planes(paths: Paths, options: FuseOptions, names: Sequence[str] | None = None) -> Selection | None:
     """What of a file is fused; None for a stack of plain pictures, which knows neither positions nor channels.
+
+    Args:
+        paths: The frames.
+        options: Which position, time and channels are wanted.
+        names: How messages call each file; files that have names of their own are single planes.
 
     Raises:
         InputError: there is no such position, time or channel, or there are several and none was named.
     """
-    found = _find_file(paths)
+    found = _find_file(paths) if names is None else open_planes(list_files(paths), names)
     asked_by = options.decide_by.strip()
     names_channel = asked_by.casefold() not in (EVERY, EACH)
     if found is None:
@@ -125,7 +130,7 @@ def _find_file(paths: Paths) -> StackFile | None:
     try:
         files = [] if zarr else list_files(given)
         if len(files) > 1 and group_numbered(files) is None:
-            return None
+            return open_planes(files)
         found = open_stack_file(given)
     except InputError as error:
         if zarr or error.code in ("incomplete-stack", "unsupported-picture", "damaged-picture"):

@@ -23,6 +23,7 @@ from allfocus.fusion.channels import Composite, fuse_channels, measure_composite
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.stack_fusion import FusionResult, fuse
+from allfocus.images.channel_colours import merge_channels
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
@@ -31,7 +32,7 @@ from allfocus.images.stack_reader import StackReader
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
-from allfocus.stack.result import StackFusion, covered_part, decision_picture, doubt_borders, merge_channels
+from allfocus.stack.result import StackFusion, covered_part, decision_picture, doubt_borders
 from allfocus.stack.selection import Selection
 from allfocus.stack.writing import ResultWriter, stored_samples
 

@@ -49,6 +49,7 @@ BEYOND_SUCCESS: dict[tuple[str, str], tuple[int, ...]] = {
     ("post", "/api/jobs/{job_id}/undo"): (404, 409, 429, 507),
     ("post", "/api/jobs/{job_id}/redo"): (404, 409, 429, 507),
     ("get", "/api/jobs/{job_id}/faults"): (404, 409),
+    ("put", "/api/jobs/{job_id}/channels"): (400, 404, 409, 415, 507),
     ("post", "/api/jobs/{job_id}/slabs"): (400, 404, 409, 415, 429, 507),
     ("post", "/api/jobs/{job_id}/results/{result_id}/open"): (404, 409, 507),
     ("put", "/api/jobs/{job_id}/results/{result_id}"): (400, 404, 409, 415, 507),

@@ -81,6 +81,21 @@ class LocalFiles(_Body):
     """Where the frames of projects may be."""
 
 
+class ChannelWish(_Body):
+    """How a channel is looked at."""
+
+    shown: bool
+    colour: Annotated[str, Field(pattern="^#[0-9a-f]{6}$")]
+    low: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    high: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ChannelWishes(_Body):
+    """How all channels of a result are looked at, in their order."""
+
+    channels: Annotated[list[ChannelWish], Field(max_length=1000)]
+
+
 class SampleName(_Body):
     """A scene to render."""
 
@@ -115,6 +130,7 @@ def _start_options() -> type[_Body]:
         if about.choices:
             kind = Literal[*about.choices] | None
         extra: dict[str, Any] = {"x-ability": about.ability, "x-choices": dict(about.choices), "x-rare": about.rare}
+        extra["x-channels"] = name == "decide_by"  # only for stacks of several channels, whose names it takes
         values[name] = (
             kind,
             Field(default=defaults[name], title=about.title, description=f"{about.help}.", json_schema_extra=extra),

@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,10 @@ from allfocus.web.viewing import Viewer, visible_strokes
 
 FORMATS = {"tiff": ".tif", "png": ".png", "jpeg": ".jpg", "webp": ".webp", "heif": ".heic"}
 """The formats that are offered, and the ending of each."""
-MEDIA_TYPES = {name: f"image/{name}" for name in FORMATS}
+CHANNEL_FORMATS = {"ome-tiff": ".ome.tif", "ome-zarr": ".ome.zarr.zip"}
+"""Those that hold all channels of a result with several; an OME-Zarr is a folder, so it leaves packed into one file."""
+CHANNEL_TITLES = {"ome-tiff": "OME-TIFF", "ome-zarr": "OME-Zarr (ZIP)"}
+MEDIA_TYPES = {name: f"image/{name}" for name in FORMATS} | {"ome-tiff": "image/tiff", "ome-zarr": "application/zip"}
 LOSSY = ("jpeg", "webp", "heif")
 USUAL_QUALITY = 95
 FIELDS = ("stack", "result", "method", "date", "time", "width", "height")
@@ -54,6 +57,9 @@ def show_formats() -> list[dict[str, Any]]:
         }
         for name, ending in FORMATS.items()
         if _is_there(ENCODERS[ending])
+    ] + [
+        {"format": name, "title": title, "bits": [16], "lossy": False, "channels": True}
+        for name, title in CHANNEL_TITLES.items()
     ]
 
 
@@ -71,6 +77,10 @@ def export_result(studio: Studio, viewer: Viewer, job_id: str, export: Export) -
         Refusal: the format cannot hold it, it would be too large, or its name cannot be made.
     """
     job, run = viewer.require_result(job_id)
+    if run.shown:
+        return _export_channels(studio, viewer, job, run, export)
+    if export.format in CHANNEL_FORMATS:
+        raise Refusal(400, f"{CHANNEL_TITLES[export.format]} is for results of several channels; choose TIFF")
     kind = ENCODERS[FORMATS[export.format]]
     depth = export.bits or _usual_depth(export.format, run)
     if depth not in kind.bit_depths:
@@ -102,6 +112,36 @@ def export_result(studio: Studio, viewer: Viewer, job_id: str, export: Export) -
     except TaskError as error:
         raise Refusal(409, f"the file cannot be written: {studio.told(error.error)}") from error
     return target, name
+
+
+def _export_channels(studio: Studio, viewer: Viewer, job: Job, run: Run, export: Export) -> tuple[Path, str]:
+    """As :func:`export_result`, for a result of several channels: all of them, or the picture that they make."""
+    ending = CHANNEL_FORMATS.get(export.format) or FORMATS[export.format]
+    depth = export.bits or (16 if export.format in CHANNEL_FORMATS else _usual_depth(export.format, run))
+    if ending in ENCODERS and depth not in ENCODERS[ending].bit_depths:
+        raise Refusal(400, f"{export.format} cannot hold {depth} bits per channel; choose TIFF, or fewer bits")
+    if ending in ENCODERS and not _is_there(ENCODERS[ending]):
+        raise Refusal(400, f"{ENCODERS[ending].name} cannot be written here; choose TIFF")
+    if export.size != OutputSize():
+        raise Refusal(400, "several channels are written in full size; choose that")
+    stem = name_file(export.name, job, run, (run.width, run.height))
+    target = studio.store.temporary / f"{secrets.token_hex(6)}{ending}"
+    studio.room.require(2 * layers.layer_bytes(run.width, run.height, run.channels, 16))
+    values = {
+        "samples": str(viewer.shown(job, run, "result") / "level0.npy"),
+        "result": str(studio.store.folder(job.id) / run.folder / "result.tif"),
+        "target": str(target),
+        "shown": [asdict(channel) for channel in run.shown],
+        "bit_depth": depth,
+        "quality": export.quality,
+        "strokes": len(visible_strokes(job.strokes)),
+        "name": stem,
+    }
+    try:
+        studio.pictures.run("write_channel_download", values)
+    except TaskError as error:
+        raise Refusal(409, f"the file cannot be written: {studio.told(error.error)}") from error
+    return target, stem + ending
 
 
 def _usual_depth(format: str, run: Run) -> int:

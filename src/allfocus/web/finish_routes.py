@@ -7,14 +7,14 @@ from fastapi.responses import FileResponse, Response
 
 from allfocus.finishing.finish import finish_from_json
 from allfocus.web.bodies import FinishBody, Place
-from allfocus.web.exports import FORMATS, MEDIA_TYPES, Export, export_result, make_size, show_formats
+from allfocus.web.exports import CHANNEL_FORMATS, FORMATS, MEDIA_TYPES, Export, export_result, make_size, show_formats
 from allfocus.web.finishing import Finishing
 from allfocus.web.studio import Studio
 from allfocus.web.viewer_routes import FOREVER, PassingFile
 from allfocus.web.viewing import Viewer
 
-Format = Literal["tiff", "png", "jpeg", "webp", "heif"]
-assert set(FORMATS) == set(Format.__args__)  # type: ignore[attr-defined]  # the names of a Literal
+Format = Literal["tiff", "png", "jpeg", "webp", "heif", "ome-tiff", "ome-zarr"]
+assert {*FORMATS, *CHANNEL_FORMATS} == set(Format.__args__)  # type: ignore[attr-defined]  # the names of a Literal
 
 
 def make_finish_routes(studio: Studio, viewer: Viewer) -> APIRouter:

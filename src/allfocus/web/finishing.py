@@ -54,7 +54,7 @@ class Finishing:
             Refusal: it does not fit the picture, or the job is at work.
         """
         with self._studio.store.lock:
-            job, run = self._viewer.require_paintable(job_id)
+            job, run = _require_picture(*self._viewer.require_paintable(job_id))
             frame = _require_fitting(finish, run)
             before, run.finish = run.finish, finish
             job.revision += 1
@@ -77,7 +77,7 @@ class Finishing:
         finished picture; ``curves`` are heights of each free curve, for drawing; ``auto`` are levels that use the whole
         range.
         """
-        job, run = self._viewer.require_result(job_id)
+        job, run = _require_picture(*self._viewer.require_result(job_id))
         frame = _require_fitting(finish, run)
         curve = self._curve(job, run)
         tables = tone_tables(finish, curve, channels=run.channels, shown_white=run.white)
@@ -97,7 +97,7 @@ class Finishing:
 
     def pick_grey(self, job_id: str, x: float, y: float) -> dict[str, float]:
         """The temperature and tint that make the colour at a place of the result grey."""
-        job, run = self._viewer.require_result(job_id)
+        job, run = _require_picture(*self._viewer.require_result(job_id))
         if run.channels != 3:
             raise Refusal(409, "the result has one channel; there is no colour to balance")
         if not (0 <= x < run.width and 0 <= y < run.height):
@@ -117,7 +117,7 @@ class Finishing:
         Raises:
             Refusal: there is no such job or tile.
         """
-        job, run = self._viewer.require_result(job_id)
+        job, run = _require_picture(*self._viewer.require_result(job_id))
         finish = run.finish
         frame = find_frame(finish, run.width, run.height)
         if not 0 <= level < layers.level_count(frame.width, frame.height):
@@ -149,6 +149,12 @@ class Finishing:
             while len(self._histograms) > KEPT_HISTOGRAMS:
                 self._histograms.popitem(last=False)
         return counts
+
+
+def _require_picture(job: Job, run: Run) -> tuple[Job, Run]:
+    if run.shown:
+        raise Refusal(409, "finishing is for pictures; each of several channels has a colour and a range of its own")
+    return job, run
 
 
 def _require_fitting(finish: Finish, run: Run) -> Frame:

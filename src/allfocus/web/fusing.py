@@ -12,6 +12,7 @@ from allfocus.errors import OutputError
 from allfocus.fusion.method_choice import require_method
 from allfocus.stack.options import FuseOptions
 from allfocus.stack.plan import cut_slabs
+from allfocus.web.channels import ShownChannel
 from allfocus.web.events import LIBRARY
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.job_records import (
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 MOST_NOTICES = 500
 SLABS = "slabs"
 """The name under which slabs that are being made stand among the alternatives."""
+
+NOT_BESIDE = "slabs and other methods beside a result are for pictures; start a stack of several channels again instead"
 
 _log = logging.getLogger("allfocus.web")
 
@@ -159,6 +162,8 @@ class Fusions:
             require_method(method, device=self._studio.settings.device, listed=True)
             if any(job.frame(name) is None for name in job.run.frames):
                 raise Refusal(409, "a frame of the result was removed; start the job again first")
+            if job.run.shown:
+                raise Refusal(409, NOT_BESIDE)
             if method == job.run.method:
                 raise Refusal(409, f"the result was made with {method} already; choose another method")
             if any(item.method == method and item.state != FAILED for item in job.alternatives):
@@ -178,6 +183,8 @@ class Fusions:
                 raise Refusal(409, "slabs can be made when the job is done and nothing else runs for it")
             if any(job.frame(name) is None for name in job.run.frames):
                 raise Refusal(409, "a frame of the result was removed; start the job again first")
+            if job.run.shown:
+                raise Refusal(409, NOT_BESIDE)
             spans = cut_slabs(len(job.run.frames), size, overlap)
             if len(job.runs()) + len(spans) > MOST_RESULTS:
                 raise Refusal(409, f"with {len(spans)} slabs the stack had more than {MOST_RESULTS} results")
@@ -237,7 +244,8 @@ class Fusions:
             "layers": str(folder / "layers" / run_name),
             "options": self._complete(options, frames).settings(),
         }
-        reply = self._run_task(job, work, "fuse_job", values)
+        task = "fuse_channel_job" if frames[0].channel_names else "fuse_job"
+        reply = self._run_task(job, work, task, values)
         if reply is None:
             self._tidy(job)
             return
@@ -271,6 +279,8 @@ class Fusions:
                 created=time.time(),
                 options=options,
                 notices=list(job.notices),
+                shown=[ShownChannel(**channel) for channel in reply.pop("shown", [])],
+                shown_since=job.revision,
                 **reply,
             )
             self._conclude(job, work, DONE, None)

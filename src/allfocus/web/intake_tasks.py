@@ -16,6 +16,7 @@ from allfocus.images.reading import read_image
 from allfocus.images.stack_file import open_stack_file
 from allfocus.images.value_range import extremes_of
 from allfocus.images.writing import replace_file, write_image
+from allfocus.web.channel_planes import describe_choice, find_stacks_in, split_planes
 from allfocus.web.layers import choose_white, jpeg_bytes, to_bytes
 from allfocus.web.project_files import Tell
 
@@ -25,9 +26,19 @@ SAMPLE_FRAMES, SAMPLE_SIZE = 8, (600, 900)
 
 
 def inspect_file(
-    path: str, *, max_pixels: int, max_pictures: int, max_bytes: int, split_into: str, tell: Tell
-) -> list[dict[str, Any]]:
+    path: str,
+    *,
+    max_pixels: int,
+    max_pictures: int,
+    max_bytes: int,
+    split_into: str,
+    position: str | None = None,
+    time: str | None = None,
+    tell: Tell,
+) -> list[dict[str, Any]] | dict[str, Any]:
     """What the frames in a file are, by its headers; a file with several pictures is split into one file for each.
+
+    Of a file with several positions or times of which none is named, what there is to choose.
 
     Args:
         path: The file.
@@ -35,9 +46,15 @@ def inspect_file(
         max_pictures: Refuse a file with more of them.
         max_bytes: Refuse a file whose pictures would need more when it is split.
         split_into: Folder for the single pictures of a file with several.
+        position: Which to take of a file of a microscope.
+        time: The same.
         tell: Not used.
     """
     file = Path(path)
+    if (stacks := find_stacks_in(file)) is not None:
+        limits = {"max_pixels": max_pixels, "max_pictures": max_pictures, "max_bytes": max_bytes}
+        choice = describe_choice(stacks, position, time)
+        return choice or split_planes(stacks, Path(split_into), position, time, limits=limits)
     found = list_frames([file])
     if not found:
         raise InputError("holds no picture", where=file, code="not-a-picture")

@@ -4,12 +4,13 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allfocus.errors import AllfocusError
 from allfocus.images.listing import list_files
+from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.scenes.catalogue import SCENES
 from allfocus.web.job_records import ACTIVE, Frame, Job, clean_name
 from allfocus.web.job_views import ABSENT
@@ -21,8 +22,23 @@ from allfocus.web.wording import status_of
 if TYPE_CHECKING:
     from allfocus.web.studio import Studio
 
+NEITHER: Mapping[str, str | None] = {}
+"""Neither a position nor a time was named."""
+
 SAMPLE_BYTES = 64 * 2**20
 """More than a sample takes."""
+
+
+class Undecided(Refusal):
+    """A file holds several positions or times, and somebody has to say which."""
+
+    def __init__(self, name: str, choice: dict[str, Any]) -> None:
+        super().__init__(
+            415,
+            f"{name} holds {len(choice['positions'])} positions and {choice['times']} points in time, and a stack is "
+            "one of them; add the file by itself and choose, or use allfocus fuse, which makes a series of all",
+        )
+        self.choice = choice
 
 
 def require_frames(studio: "Studio", job_id: str, count: int = 1) -> Job:
@@ -35,7 +51,9 @@ def require_frames(studio: "Studio", job_id: str, count: int = 1) -> Job:
     return job
 
 
-def inspect(studio: "Studio", path: Path, name: str, split_into: Path, *, most: int) -> list[dict[str, Any]]:
+def inspect(
+    studio: "Studio", path: Path, name: str, split_into: Path, *, most: int, which: Mapping[str, str | None] = NEITHER
+) -> list[dict[str, Any]]:
     """What the pictures in a file are; see ``tasks.inspect_file``.
 
     Args:
@@ -44,8 +62,10 @@ def inspect(studio: "Studio", path: Path, name: str, split_into: Path, *, most: 
         name: What the client calls it.
         split_into: Folder for the single pictures of a file with several.
         most: How many pictures it may hold.
+        which: The ``position`` and the ``time`` to take of several.
 
     Raises:
+        Undecided: there are several positions or times, and none is named.
         Refusal: it is no picture that can be read (415), or one with too many pixels, or too many of them (413).
     """
     values = {
@@ -54,12 +74,15 @@ def inspect(studio: "Studio", path: Path, name: str, split_into: Path, *, most: 
         "max_pictures": most,
         "max_bytes": studio.room.free(),
         "split_into": str(split_into),
+        **which,
     }
     try:
-        found: list[dict[str, Any]] = studio.pictures.run("inspect_file", values)
+        found: list[dict[str, Any]] | dict[str, Any] = studio.pictures.run("inspect_file", values)
     except TaskError as error:
         status = status_of(error.error, otherwise=415)
         raise Refusal(status, studio.told(error.error, called=name)) from error
+    if isinstance(found, dict):
+        raise Undecided(name, found)
     return found
 
 
@@ -74,19 +97,27 @@ def splitting_folder(studio: "Studio") -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def add_upload(studio: "Studio", job_id: str, part: Path, name: str) -> dict[str, Any]:
+def add_upload(
+    studio: "Studio", job_id: str, part: Path, name: str, which: Mapping[str, str | None] = NEITHER
+) -> dict[str, Any]:
     """The first frame that came with a file, which is now in the job; a file with several pictures gives several.
+
+    Where there are several positions or times and none is named, what there is to ``choose`` of instead.
 
     Args:
         studio: Where the job is.
         job_id: The job.
         part: The file as it arrived; gone afterwards.
         name: What the client calls it.
+        which: The ``position`` and the ``time`` to take of several.
     """
     name = clean_name(name, "frame")
     most = studio.settings.frames - len(studio.job(job_id).frames)
     with splitting_folder(studio) as pages:
-        found = inspect(studio, part, name, pages, most=most)
+        try:
+            found = inspect(studio, part, name, pages, most=most, which=which)
+        except Undecided as undecided:
+            return {"choose": undecided.choice}
         files = [Path(item.pop("file")) for item in found]
         with studio.store.lock:
             job = require_frames(studio, job_id, len(found))
@@ -127,6 +158,9 @@ def add_folder(studio: "Studio", job_id: str, text: str) -> dict[str, Any]:
     """The job with the pictures of a local folder, which stay where they are."""
     folder, allowed = require_folder(studio, text)
     job = studio.job(job_id)
+    if is_zarr(folder):
+        add_files(studio, job_id, [folder], linked=True)
+        return studio.show(job)
     # Resolved, so that a link inside the folder does not lead out of it.
     files = [Path(os.path.realpath(path)) for path in list_files(folder)]
     add_files(studio, job_id, [file for file in files if any(place in file.parents for place in allowed)], linked=True)
@@ -184,7 +218,8 @@ def _describe(name: str, page: int, pages: int, file: Path, values: dict[str, An
         file: Where the picture lies now.
         values: Width, height, channels and bit_depth.
     """
-    shown, origin = (name, None) if pages == 1 else (f"{name} page {page}", name)
+    kind = "plane" if values.get("channel_names") else "page"
+    shown, origin = (name, None) if pages == 1 else (f"{name} {kind} {page}", name)
     size = size_of(file)
     return Frame(secrets.token_hex(6), shown, bytes=size, file=origin, page=page, pages=pages, **values)
 
@@ -269,7 +304,7 @@ def thumbnail(studio: "Studio", job_id: str, frame_id: str) -> Path:
         path = studio.store.frame_path(job, frame)
         values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
         try:
-            studio.pictures.run("make_thumbnail", values)
+            studio.pictures.run("make_channel_thumbnail" if frame.channel_names else "make_thumbnail", values)
         except TaskError as error:
             raise Refusal(415, studio.told(error.error, called=frame.name)) from error
     return target

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from allfocus.finishing.finish import Finish
 from allfocus.finishing.rendering import finished_size
 from allfocus.stack.options import FuseOptions
+from allfocus.web.channels import ShownChannel
 from allfocus.web.stroke import Stroke
 from allfocus.web.work_folder import RUN_NAME
 
@@ -47,6 +48,11 @@ class Frame:
     """SHA-256 of its file; known once it was part of a project file."""
     pixel_size: float | None = None
     """Micrometres from one pixel to the next, where its file says so."""
+    channel_names: list[str] = field(default_factory=list)
+    """Of a plane with several channels; none for a picture, grey or in colours."""
+    position: str | None = None
+    time: str | None = None
+    """Which of several positions and times of its file it was taken from."""
     absent: bool = False
     """True while nobody has said where the file of a project's frame lies on this machine."""
 
@@ -112,6 +118,15 @@ class Run:
     """What is done to it before it leaves."""
     slab: list[int] | None = None
     """The first and the last of its frames that were fused, from 1, if it is a slab; ``frames`` are all of them."""
+    shown: list[ShownChannel] = field(default_factory=list)
+    """How each channel is looked at; none for a picture, grey or in colours."""
+    shown_since: int = 0
+    """The revision of the job since which they are looked at so."""
+
+    @property
+    def layer_white(self) -> float | list[float]:
+        """What the reduced levels of its layers hold as the brightest."""
+        return [channel.white for channel in self.shown] if self.shown else self.white
 
     @property
     def shown_name(self) -> str:

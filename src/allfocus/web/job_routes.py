@@ -86,12 +86,21 @@ def make_job_routes(studio: Studio) -> APIRouter:
 
     @router.post("/jobs/{job_id}/frames", status_code=201, openapi_extra=FILE_BODY)
     async def upload(
-        job_id: str, request: Request, name: Annotated[str, Query(max_length=1000)] = "frame"
+        job_id: str,
+        request: Request,
+        name: Annotated[str, Query(max_length=1000)] = "frame",
+        position: Annotated[str | None, Query(max_length=1000)] = None,
+        time: Annotated[str | None, Query(max_length=20)] = None,
     ) -> dict[str, Any]:
-        """Add a frame: the body is the file. A file with several pictures gives several frames."""
+        """Add a frame: the body is the file. A file with several pictures gives several frames.
+
+        Of a file with several positions or times one is taken; where none is named, the answer has what there is to
+        ``choose`` of, and nothing is added.
+        """
         job_frames.require_frames(studio, job_id)
+        which = {"position": position, "time": time}
         async with receive_file(request, studio) as part:
-            return await run_in_threadpool(job_frames.add_upload, studio, job_id, part, name)
+            return await run_in_threadpool(job_frames.add_upload, studio, job_id, part, name, which)
 
     @router.post("/jobs/{job_id}/folder")
     def add_folder(job_id: str, body: FolderName) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def show_job(job: Job, progress: dict[str, Any] | None) -> dict[str, Any]:
 
 def show_frames(job: Job) -> list[dict[str, Any]]:
     """The frames as clients see them, each with what is wrong about it."""
-    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included", "absent")
+    shown = ("id", "name", "width", "height", "bit_depth", "bytes", "included", "absent", "channel_names")
     problems = find_problems(job.frames)
     return [{**{key: getattr(f, key) for key in shown}, "problem": problems.get(f.id)} for f in job.frames]
 
@@ -68,6 +68,8 @@ def _difference(frame: Frame, model: Frame) -> str:
             f"is {frame.width}x{frame.height}, but {model.name} is {model.width}x{model.height}; "
             "all frames of a stack need the same size"
         )
+    if frame.channel_names or model.channel_names:
+        return f"has other channels than {model.name}; all planes of a stack need the same channels"
     kinds = {1: "grey", 3: "colour"}
     return (
         f"is {kinds.get(frame.channels)}, but {model.name} is {kinds.get(model.channels)}; leave it out or "
@@ -113,6 +115,8 @@ def _show_result(job: Job) -> dict[str, Any] | None:
         "finish": run.finish.to_json(),
         "finished_size": list(finished_size(run.finish, run.width, run.height)),
         "pixel_size": _pixel_size(job, run),
+        "channels": [asdict(channel) for channel in run.shown],
+        "shown_since": run.shown_since,
     }
 
 
@@ -164,7 +168,10 @@ def command_to_copy(frames: list[Frame], options: FuseOptions | None) -> str:
         return ""
     shallow = bool(included) and max(frame.bit_depth for frame in included) == 8
     chosen = replace(options or FuseOptions(), bit_depth=16 if shallow else None)  # as the studio's TIFF
-    return command_line(names, FuseOutputs("fused.tif"), chosen)
+    if not included or not included[0].channel_names:
+        return command_line(names, FuseOutputs("fused.tif"), chosen)
+    first = included[0]
+    return command_line(names, FuseOutputs("fused.ome.tif"), replace(chosen, position=first.position, time=first.time))
 
 
 def _file_names(frames: list[Frame]) -> list[str] | None:

@@ -8,7 +8,7 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,12 @@ from allfocus.web.job_records import TILE_SIDE
 Area = tuple[int, int, int, int]
 """(left, top, right, bottom), ends excluded, in pixels of the full size."""
 
+White = float | Sequence[float]
+"""What is shown as the brightest, 0..1: for all samples of a pixel alike, or for each channel its own."""
+
+Show = Callable[[NDArray[Any]], NDArray[np.uint8]]
+"""Makes of samples (h, w) or (h, w, channels) of any level what is looked at: grey or colours."""
+
 AMPLIFICATION = 4
 """Of differences, so that one of 2 in 256 levels can be seen."""
 
@@ -32,6 +38,8 @@ GUIDE_REACH = 2
 """Pixels on each side that the smoothing of a guide looks at."""
 
 ROWS_AT_ONCE = 512
+MOST_AT_ONCE = 4
+"""Channels that OpenCV takes."""
 JPEG_QUALITY = 90
 
 
@@ -53,7 +61,7 @@ def layer_bytes(width: int, height: int, channels: int, working_depth: int) -> i
     return width * height * channels * working_depth // 8 + width * height * channels // 3 + 4096
 
 
-def to_bytes(samples: NDArray[Any], white: float = 1.0) -> NDArray[np.uint8]:
+def to_bytes(samples: NDArray[Any], white: White = 1.0) -> NDArray[np.uint8]:
     """Samples of uint8, uint16 or float32 in 0..1 as uint8, rounded to the nearest.
 
     Args:
@@ -68,10 +76,11 @@ def to_bytes(samples: NDArray[Any], white: float = 1.0) -> NDArray[np.uint8]:
     """
     if samples.dtype == np.uint8:
         return samples
-    if samples.dtype == np.uint16 and white == 1:
+    if samples.dtype == np.uint16 and isinstance(white, float | int) and white == 1:
         return np.asarray((samples.astype(np.uint32) + 128) // 257, np.uint8)
     full = 65535.0 if samples.dtype == np.uint16 else 1.0
-    return np.asarray(to_integers(samples * np.float32(1 / (full * white)), 8), np.uint8)
+    factor = np.asarray(1 / (full * np.asarray(white, np.float64)), np.float32)
+    return np.asarray(to_integers(samples * factor, 8), np.uint8)
 
 
 def choose_white(pixels: NDArray[np.float32]) -> float:
@@ -98,15 +107,18 @@ def halve(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         >>> halve(np.array([[0, 4, 9], [4, 8, 9]], np.uint8))
         array([[4, 9]], dtype=uint8)
     """
+    if pixels.ndim == 3 and pixels.shape[2] > MOST_AT_ONCE:
+        return np.dstack([halve(pixels[..., number]) for number in range(pixels.shape[2])])
     height, width = pixels.shape[:2]
     even = np.ascontiguousarray(pixels)
     if height % 2 or width % 2:
         even = np.asarray(cv2.copyMakeBorder(even, 0, height % 2, 0, width % 2, cv2.BORDER_REPLICATE), np.uint8)
     size = ((width + 1) // 2, (height + 1) // 2)
-    return np.asarray(cv2.resize(even, size, interpolation=cv2.INTER_AREA), np.uint8)
+    halved = cv2.resize(even, size, interpolation=cv2.INTER_AREA)
+    return np.asarray(halved, np.uint8).reshape(*size[::-1], *pixels.shape[2:])
 
 
-def write_layer(folder: Path, samples: NDArray[Any], *, white: float = 1.0) -> None:
+def write_layer(folder: Path, samples: NDArray[Any], *, white: White = 1.0) -> None:
     """Put a layer on disk; the folder appears whole or not at all.
 
     Args:
@@ -130,7 +142,7 @@ def write_layer(folder: Path, samples: NDArray[Any], *, white: float = 1.0) -> N
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _first_reduction(samples: NDArray[Any], white: float) -> NDArray[np.uint8]:
+def _first_reduction(samples: NDArray[Any], white: White) -> NDArray[np.uint8]:
     """The whole at half its size, made in strips so that a large picture is not held several times."""
     tops = range(0, samples.shape[0], ROWS_AT_ONCE)
     return np.concatenate([halve(to_bytes(samples[top : top + ROWS_AT_ONCE], white)) for top in tops])
@@ -146,7 +158,7 @@ def open_level(folder: Path, level: int, *, writable: bool = False) -> NDArray[A
     return opened
 
 
-def refresh_levels(folder: Path, area: Area, *, white: float = 1.0) -> None:
+def refresh_levels(folder: Path, area: Area, *, white: White = 1.0) -> None:
     """Make the reduced levels of a layer agree again with its full size within an area that was changed."""
     left, top, right, bottom = area
     finer = open_level(folder, 0)
@@ -167,12 +179,12 @@ def tile_area(column: int, row: int) -> tuple[slice, slice]:
     )
 
 
-def read_tile(folder: Path, level: int, column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
+def read_tile(folder: Path, level: int, column: int, row: int, *, show: Show = to_bytes) -> NDArray[np.uint8]:
     """The pixels of a tile, smaller at the right and lower edge; empty beyond them."""
-    return to_bytes(np.array(open_level(folder, level)[tile_area(column, row)]), white)
+    return show(np.array(open_level(folder, level)[tile_area(column, row)]))
 
 
-def guide_tile(samples: NDArray[Any], column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
+def guide_tile(samples: NDArray[Any], column: int, row: int, *, show: Show = to_bytes) -> NDArray[np.uint8]:
     """A tile of a level with each pixel the median of the 25 around it: by this the brush knows one thing from another.
 
     Edges stay where they are and noise goes. Tiles fit each other: beyond the edge of a tile its neighbours count.
@@ -181,19 +193,19 @@ def guide_tile(samples: NDArray[Any], column: int, row: int, *, white: float = 1
         samples: The whole level, ``(H, W)`` or ``(H, W, 3)``; uint8, uint16, or float32 in 0..1.
         column: Of the tile.
         row: Of the tile.
-        white: What is shown as the brightest.
+        show: Makes of samples what is looked at.
     """
     rows, columns = tile_area(column, row)
     top, left = max(0, rows.start - GUIDE_REACH), max(0, columns.start - GUIDE_REACH)
-    part = to_bytes(np.array(samples[top : rows.stop + GUIDE_REACH, left : columns.stop + GUIDE_REACH]), white)
+    part = show(np.array(samples[top : rows.stop + GUIDE_REACH, left : columns.stop + GUIDE_REACH]))
     if part.size:
         part = np.asarray(cv2.medianBlur(part, 2 * GUIDE_REACH + 1), np.uint8)
     return part[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
 
 
-def read_guide_tile(folder: Path, level: int, column: int, row: int, *, white: float = 1.0) -> NDArray[np.uint8]:
+def read_guide_tile(folder: Path, level: int, column: int, row: int, *, show: Show) -> NDArray[np.uint8]:
     """The smoothed pixels of a tile; empty beyond the right and lower edge."""
-    return guide_tile(open_level(folder, level), column, row, white=white)
+    return guide_tile(open_level(folder, level), column, row, show=show)
 
 
 def difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:

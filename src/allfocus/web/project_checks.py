@@ -20,6 +20,7 @@ from allfocus.finishing.finish import PIXEL_SIZES
 from allfocus.fusion.faults import MOST_FAULTS
 from allfocus.images.decoded import require_pixels
 from allfocus.images.frame_file import list_frames
+from allfocus.images.stack_file import open_stack_file
 from allfocus.web.bodies import NewStroke
 from allfocus.web.job_records import (
     DONE,
@@ -102,7 +103,8 @@ def _check_references(job: Job, files: dict[str, Any], max_pixels: int) -> None:
         raise bad_project("its frames are not those that it lists")
     for frame in job.frames:
         require_pixels(frame.width, frame.height, max_pixels)
-        if frame.channels not in (1, 3) or frame.bit_depth not in (8, 16, 32) or not 1 <= frame.page <= frame.pages:
+        known = (len(frame.channel_names),) if frame.channel_names else (1, 3)
+        if frame.channels not in known or frame.bit_depth not in (8, 16, 32) or not 1 <= frame.page <= frame.pages:
             raise bad_project("a frame of it is of no kind that there is")
         if frame.pixel_size is not None and not PIXEL_SIZES[0] <= frame.pixel_size <= PIXEL_SIZES[1]:
             raise bad_project("the pixels of a frame have no size that there is")
@@ -112,7 +114,8 @@ def _check_references(job: Job, files: dict[str, Any], max_pixels: int) -> None:
             not RUN_NAME.fullmatch(run.folder)
             or not set(run.frames) <= set(ids)
             or len(run.names) != len(run.frames)
-            or run.channels not in (1, 3)
+            or run.channels not in ((len(run.shown),) if run.shown else (1, 3))
+            or not all(channel.is_sound() for channel in run.shown)
             or run.working_depth not in (16, 32)
             or not 0 < run.white <= 1
             or not set(run.maps) <= {"depth", "decision", "confidence"}
@@ -149,6 +152,12 @@ def _check_run(root: Path, job: Job, result: KeptResult, max_pixels: int) -> Non
 
 
 def _check_picture(path: Path, run: Run, max_pixels: int) -> None:
+    if run.shown and path.name == "result.tif":
+        held = open_stack_file(path).positions[0]
+        if (held.size, len(held.channels), held.planes) != ((run.height, run.width), run.channels, 1):
+            raise bad_project(f"{path.name} has another size than the result")
+        require_pixels(run.width, run.height, max_pixels)
+        return
     found = list_frames([path])
     sizes = {(frame.width, frame.height) for frame in found}
     if len(found) != 1 or sizes != {(run.width, run.height)}:
@@ -224,10 +233,18 @@ def _settle_frame(root: Path, frame: Frame, record: dict[str, Any]) -> None:
     frame.absent = not record["embedded"]
     if frame.absent:
         return
-    found = list_frames([root / "frames" / frame.id])
-    is_same = len(found) == 1 and (found[0].width, found[0].height) == (frame.width, frame.height)
-    if not is_same or (found[0].header.channels, found[0].header.bit_depth) != (frame.channels, frame.bit_depth):
+    if not _is_as_said(frame, root / "frames" / frame.id):
         raise bad_project(f"{frame.name} is another picture than it says")
+
+
+def _is_as_said(frame: Frame, file: Path) -> bool:
+    said = ((frame.height, frame.width), frame.channels)
+    if frame.channel_names:
+        held = open_stack_file(file).positions[0]
+        return (held.size, len(held.channels)) == said and (held.planes, held.times, held.samples) == (1, 1, 1)
+    found = list_frames([file])
+    header = found[0].header
+    return len(found) == 1 and ((header.size, header.channels), header.bit_depth) == (said, frame.bit_depth)
 
 
 def _settle_job(root: Path, job: Job) -> None:

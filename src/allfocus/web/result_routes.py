@@ -5,7 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 
 from allfocus.web import faults, results
-from allfocus.web.bodies import ResultChange, SlabSizes, Verdict
+from allfocus.web.bodies import ChannelWishes, ResultChange, SlabSizes, Verdict
+from allfocus.web.channel_display import show_channels
 from allfocus.web.studio import Studio
 
 
@@ -22,6 +23,11 @@ def make_result_routes(studio: Studio) -> APIRouter:
     def judge_fault(job_id: str, fault_id: str, body: Verdict) -> dict[str, Any]:
         """Dismiss a fault, or take that back."""
         return faults.judge_fault(studio, job_id, fault_id, dismissed=body.dismissed)
+
+    @router.put("/channels")
+    def look_at(job_id: str, body: ChannelWishes) -> dict[str, Any]:
+        """Look at the channels of the result in another way; what is kept of them does not change."""
+        return show_channels(studio, job_id, [(own.shown, own.colour, own.low, own.high) for own in body.channels])
 
     @router.post("/slabs", status_code=202)
     def make_slabs(job_id: str, body: SlabSizes) -> dict[str, Any]:

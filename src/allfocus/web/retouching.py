@@ -123,8 +123,14 @@ def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area, guide: 
 
 def _is_taken(old: Plane, new: Plane, mode: str) -> NDArray[np.bool_]:
     """Which pixels of the source are lighter or darker than what is there: by their grey, as colours stay whole."""
-    old, new = (values if values.ndim == 1 else values @ GREY for values in (old, new))
+    old, new = (_grey(values) for values in (old, new))
     return np.asarray(new > old if mode == "lighten" else new < old)
+
+
+def _grey(values: Plane) -> Plane:
+    if values.ndim == 1:
+        return values
+    return np.asarray(values @ GREY if values.shape[1] == GREY.size else values.mean(axis=1))
 
 
 def replay(

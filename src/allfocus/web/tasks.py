@@ -4,25 +4,20 @@ Each task takes plain values (they arrive as JSON), and returns plain values. ``
 """
 
 import contextlib
-import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.alignment.placement import Window, common_window, place_frame
-from allfocus.alignment.stack_alignment import StackAlignment
+from allfocus.alignment.placement import place_frame
 from allfocus.finishing.finish import finish_from_json
 from allfocus.finishing.rendering import OutputSize, finish_image
 from allfocus.finishing.srgb import to_srgb
 from allfocus.fusion.depth import colour_depth
-from allfocus.fusion.faults import find_faults
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.method_choice import find_method, require_method
 from allfocus.fusion.stack_fusion import fuse
@@ -32,35 +27,20 @@ from allfocus.images.reading import read_image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_opening import open_stack
 from allfocus.images.stack_reader import StackReader
-from allfocus.images.writing import replace_file, write_image
+from allfocus.images.writing import write_image
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import FuseOptions, FuseOutputs, preview_path
+from allfocus.stack.options import FuseOptions, FuseOutputs
 from allfocus.stack.pipeline import fuse_files, slab_alone
 from allfocus.stack.plan import Slab
-from allfocus.stack.result import StackFusion
 from allfocus.version import __version__
+from allfocus.web.fusing_steps import StepShares, area_of, read_alignment, save_alignment, save_depth, save_faults
 from allfocus.web.intake_tasks import cut_into_stacks, inspect_file, make_thumbnail, render_sample
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, to_bytes, write_layer
 from allfocus.web.project_checks import open_project_file
 from allfocus.web.project_files import Tell, find_frames, pack_project
-
-RELIEF_SIDE = 512
-
-STEPS = {
-    "checking": 0.05,
-    "aligning": 0.3,
-    "reading": 0.15,
-    "fusing": 0.4,
-    "writing": 0.05,
-    "reporting": 0.05,
-    "tiles": 0.05,
-}
-"""Each step's share of the whole, as measured on stacks of a few large frames; only for the bar."""
-
-SECONDS_BETWEEN_MESSAGES = 0.05
 
 
 def fuse_job(
@@ -81,7 +61,7 @@ def fuse_job(
     kinds = ("decision", "depth", "confidence") if find_method(chosen.method).decides else ()
     maps: dict[str, Any] = {f"{kind}_map": target / f"{kind}.png" for kind in kinds}
     outputs = FuseOutputs(target / "result.tif", report=target / "report.html", **maps)
-    progress = _StepShares(tell, align=chosen.align, check=chosen.skip_bad)
+    progress = StepShares(tell, align=chosen.align, check=chosen.skip_bad)
     result = fuse_files(
         paths,
         outputs,
@@ -90,15 +70,15 @@ def fuse_job(
         progress=progress,
         notice=lambda sentence: tell({"notice": sentence}),
     )
-    _save_alignment(result, target)
-    faults = _save_faults(result, target)
+    save_alignment(result, target)
+    faults = save_faults(result, target)
     progress("tiles", 0, 1)
     working_depth = chosen.bit_depth or 16
     pixels = result.image.astype(np.float32, copy=False)
     white = choose_white(pixels) if result.bit_depth > 8 else 1.0
     write_layer(Path(layers) / "result", to_integers(pixels, working_depth), white=white)
     if result.smooth_depth is not None and "depth" in kinds:
-        _save_depth(result.smooth_depth, target)
+        save_depth(result.smooth_depth, target)
     progress("tiles", 1, 1)
     height, width = result.image.shape[:2]
     return {
@@ -116,51 +96,6 @@ def fuse_job(
     }
 
 
-class _StepShares:
-    """Turns the steps of the pipeline into messages with the fraction of the whole, not too many of them."""
-
-    def __init__(self, tell: Tell, *, align: bool, check: bool) -> None:
-        skipped = {"aligning": not align, "checking": not check}
-        self._shares = {name: share for name, share in STEPS.items() if not skipped.get(name)}
-        self._tell = tell
-        self._last = 0.0
-        self._fraction = 0.0
-
-    def __call__(self, step: str, done: int, count: int) -> None:
-        now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN_MESSAGES and 0 < done < count:
-            return
-        self._last = now
-        names = list(self._shares)
-        if step in names:
-            before = sum(self._shares[name] for name in names[: names.index(step)])
-            share = before + self._shares[step] * min(1.0, done / max(count, 1))
-            # A step that is done twice (alignment without an odd frame) must not send the bar back.
-            self._fraction = max(self._fraction, share / sum(self._shares.values()))
-        fraction = round(self._fraction, 4)
-        self._tell({"progress": {"step": step, "done": done, "count": count, "fraction": fraction}})
-
-
-def _save_alignment(result: StackFusion, target: Path) -> None:
-    content = None if result.alignment is None else result.alignment.to_json()
-    replace_file(target / "alignment.json", json.dumps(content).encode())
-
-
-def _save_faults(result: StackFusion, target: Path) -> int:
-    """Write the places that are worth a look; how many they are."""
-    found = [asdict(fault) for fault in find_faults(result)]
-    replace_file(target / "faults.json", json.dumps(found, allow_nan=False).encode())
-    return len(found)
-
-
-def _save_depth(depth: NDArray[np.float32], target: Path) -> None:
-    """Write the small depth for the relief, and give the preview in colours the name that clients ask for."""
-    preview_path(target / "depth.png").replace(target / "depth-colour.png")
-    scale = min(1.0, RELIEF_SIDE / max(depth.shape))
-    size = (max(1, round(depth.shape[1] * scale)), max(1, round(depth.shape[0] * scale)))
-    np.save(target / "relief.npy", cv2.resize(depth, size, interpolation=cv2.INTER_AREA).reshape(size[::-1]))
-
-
 def write_frame_layer(
     path: str,
     name: str,
@@ -175,20 +110,10 @@ def write_frame_layer(
     tell: Tell,
 ) -> None:
     """Write the layer of a frame: aligned and cut exactly as it was for the fusion."""
-    alignment = _read_alignment(Path(run))
+    alignment = read_alignment(Path(run))
     image = read_image(path, max_pixels=max_pixels, name=name)
-    placed = place_frame(image, alignment, place).cut(_area_of(alignment, crop=crop))
+    placed = place_frame(image, alignment, place).cut(area_of(alignment, crop=crop))
     write_layer(Path(layer), to_integers(placed.pixels, working_depth), white=white)
-
-
-def _read_alignment(run: Path) -> StackAlignment | None:
-    content = json.loads((run / "alignment.json").read_bytes())
-    return None if content is None else StackAlignment.from_json(content)
-
-
-def _area_of(alignment: StackAlignment | None, *, crop: bool) -> Window | None:
-    """What the frames of a run were cut to; None for all of it."""
-    return common_window(alignment) if crop else None
 
 
 def write_map_layer(path: str, layer: str, *, tell: Tell) -> None:
@@ -214,7 +139,7 @@ def fuse_alternative(
 ) -> None:
     """Fuse the frames of a finished run with another method, on the same grid, into a layer."""
     chosen = options_from_json(options)
-    progress = _StepShares(tell, align=False, check=False)
+    progress = StepShares(tell, align=False, check=False)
     reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
     with _spool_on_grid(reader, Path(run), chosen, working_depth, progress) as spool:
         pixels = _fuse_again(spool, reader, chosen, progress)
@@ -252,7 +177,7 @@ def fuse_slabs(
     chosen = options_from_json(options)
     reader = open_stack(paths, names=names, max_pixels=chosen.max_pixels)
     whole = read_image(Path(run) / "result.tif", max_pixels=2**62)
-    progress = _StepShares(tell, align=False, check=False)
+    progress = StepShares(tell, align=False, check=False)
     with _spool_on_grid(reader, Path(run), chosen, working_depth, progress) as spool:
         for number, ((first, last), folder, layer) in enumerate(zip(spans, folders, layers, strict=True), start=1):
             target = Path(folder)
@@ -272,8 +197,8 @@ def _spool_on_grid(
     reader: StackReader, run: Path, options: FuseOptions, working_depth: int, progress: StepProgress
 ) -> Iterator[FrameSpool]:
     """All frames of a finished run where its fusion had them."""
-    alignment = _read_alignment(run)
-    area = _area_of(alignment, crop=options.crop)
+    alignment = read_alignment(run)
+    area = area_of(alignment, crop=options.crop)
     with open_spool(working_depth) as spool:
         PlacedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
         yield spool

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.writing import replace_file
 from allfocus.web import layers
+from allfocus.web.channel_display import shows, shows_alike
 from allfocus.web.dabs import ReadGuide
 from allfocus.web.faults import require_fault
 from allfocus.web.healed_levels import HealedLevel
@@ -81,7 +82,7 @@ class Viewer:
         self._studio.room.require(size)
         if name == "result":
             task = "write_result_layer"
-            depth = {"working_depth": run.working_depth, "white": run.white}
+            depth = {"working_depth": run.working_depth, "white": run.layer_white}
             values |= {"path": str(run_folder / "result.tif"), **depth}
         elif name in run.maps:
             task = "write_map_layer"
@@ -99,9 +100,11 @@ class Viewer:
                 "crop": run.crop,
                 "place": run.frames.index(frame_id),
                 "working_depth": run.working_depth,
-                "white": run.white,
+                "white": run.layer_white,
                 "max_pixels": self._studio.settings.pixels,
             }
+        if run.shown and name not in run.maps:
+            task = task.replace("write_", "write_channel_")
         try:
             self._studio.pictures.run(task, values)
         except TaskError as error:
@@ -158,11 +161,12 @@ class Viewer:
             healed = HealedLevel(self.shown(job, run, name), level, run.finish.spots, white=run.white)
             return layers.to_bytes(healed[layers.tile_area(column, row)], run.white)
         if not name.startswith("difference-"):
-            return layers.read_tile(self.shown(job, run, name), level, column, row, white=run.white)
+            show = layers.to_bytes if name in run.maps else shows(run)
+            return layers.read_tile(self.shown(job, run, name), level, column, row, show=show)
         rest = name.removeprefix("difference-")
         other = self.shown(job, run, f"frame-{rest}" if rest in run.frames else rest)
         result = self.shown(job, run, "result")
-        tiles = [layers.read_tile(folder, level, column, row, white=run.white) for folder in (result, other)]
+        tiles = [layers.read_tile(folder, level, column, row, show=shows(run)) for folder in (result, other)]
         return layers.difference(*tiles)
 
     def profile(self, job: Job, run: Run) -> bytes | None:
@@ -201,7 +205,7 @@ class Viewer:
             _mark(folder, None)
             painted: Samples = layers.open_level(folder, 0, writable=True)
             paint(painted, stroke, samples, area, self._guide(job, run, source))
-            layers.refresh_levels(folder, area, white=run.white)
+            layers.refresh_levels(folder, area, white=run.layer_white)
             with self._studio.store.lock:
                 self._commit(job, run, [*job.strokes, stroke], [])
                 answer = {"stroke": vars(stroke), "revision": job.revision, "area": list(area)}
@@ -296,7 +300,7 @@ class Viewer:
         painted: Samples = layers.open_level(folder, 0, writable=True)
         shown = [stroke for stroke in strokes if not stroke.hidden]
         replay(painted, original, shown, partial(self._open, job, run), area, partial(self._guide, job, run))
-        layers.refresh_levels(folder, area, white=run.white)
+        layers.refresh_levels(folder, area, white=run.layer_white)
 
     def _open(self, job: Job, run: Run, name: str) -> Samples:
         opened: Samples = layers.open_level(self.layer(job, run, name), 0)
@@ -304,7 +308,7 @@ class Viewer:
 
     def _guide(self, job: Job, run: Run, name: str) -> ReadGuide:
         """What reads the smoothed tiles of a layer."""
-        return lambda *place: layers.read_guide_tile(self.layer(job, run, name), *place, white=run.white)
+        return lambda *place: layers.read_guide_tile(self.layer(job, run, name), *place, show=shows_alike(run))
 
     # --- files ---
 

@@ -31,7 +31,7 @@ IN_A_JOB = re.compile(
 IN_A_LAYER = re.compile(r"level[0-9]+\.npy|strokes\.json|" + _ON_ITS_WAY)
 """What the folder of a layer may hold."""
 IN_TEMPORARY = re.compile(
-    r"([0-9a-f]{16}/)?[0-9a-f]{16}(\.part|\.tif)|[0-9a-f]{12}\.(tif|png|jpg|allfocus)"
+    r"([0-9a-f]{16}/)?[0-9a-f]{16}(\.part|\.tif)|[0-9a-f]{12}\.(tif|png|jpg|allfocus|ome\.tif|ome\.zarr\.zip)|[0-9a-f]{16}\.part/.+"
     r"|[0-9a-f]{16}/project/(frames/[0-9a-f]{12}|run-[0-9a-f]{8}/.+)|([0-9a-f]{16}/)?" + _ON_ITS_WAY
 )
 """What the folder for files on their way may hold."""

@@ -55,10 +55,15 @@ def _listen(source: BinaryIO, tasks: "queue.SimpleQueue[dict[str, Any]]") -> Non
 
 def _carry_out(task: dict[str, Any], answers: TextIO) -> dict[str, Any]:
     from allfocus.errors import AllfocusError, MemoryShortageError, OutputError
+    from allfocus.web.channel_tasks import CHANNEL_TASKS
     from allfocus.web.tasks import TASKS
 
     try:
-        return {"done": TASKS[task["name"]](**task["values"], tell=lambda message: _answer(answers, message))}
+        return {
+            "done": (TASKS | CHANNEL_TASKS)[task["name"]](
+                **task["values"], tell=lambda message: _answer(answers, message)
+            )
+        }
     except AllfocusError as error:
         return {"error": error.to_plain(), "bad": True}
     except MemoryError:  # what our own errors say of it is above

@@ -44,6 +44,14 @@ def test_pictures_in_the_folder_itself_are_a_stack_with_its_name(tmp_path):
     assert list(found(tmp_path / "beetle")) == ["beetle"]
 
 
+def test_results_that_lie_beside_their_frames_are_left_out_with_a_word(tmp_path):
+    touch(tmp_path, "a/1.tif", "a/2.tif", "a/allfocus_1.tif", "a/allfocus_other.tif", "allfocus_a.png")
+    left_out = {}
+    stacks = found(tmp_path, on_left_out=lambda path, why: left_out.update({path.name: why}))
+    assert stacks == {"a": ["1.tif", "2.tif", "allfocus_other.tif"]}
+    assert left_out == {"allfocus_1.tif": "is the fused picture of 1", "allfocus_a.png": "is the fused picture of a"}
+
+
 def test_hidden_folders_zarr_folders_and_the_output_are_passed_over(tmp_path):
     touch(tmp_path, ".cache/1.png", "plane.zarr/0.png", "out/a.png", "a/1.png", "a/.2.png")
     assert found(tmp_path, skip=tmp_path / "out") == {"a": ["1.png"]}

@@ -12,7 +12,7 @@ def fit(position, *, own=None, guide=None, decision=None, spread=0.0):
     known = np.isfinite(position) if own is None else own
     exact = np.zeros(position.shape, np.float32)
     decided = np.rint(np.nan_to_num(position, nan=np.nanmedian(position))) if decision is None else decision
-    peaks = PeakFit(position, exact + np.float32(spread), exact)
+    peaks = PeakFit(position, exact + np.asarray(spread, np.float32), exact)
     return fit_surface(peaks, known, decided.astype(np.int16), exact if guide is None else guide)
 
 
@@ -29,6 +29,21 @@ def test_a_plane_is_less_noisy_than_its_measurements():
     surface = fit(noisy, spread=0.2)
     assert np.std(surface.position[10:-10, 10:-10]) < 0.04
     assert np.allclose(surface.disagreement, 0.2, atol=1e-4)
+
+
+def test_nothing_is_measured_where_measurements_scatter_more_than_their_errors_explain():
+    position = np.full((60, 80), 2, np.float32)
+    position[:, :40] += GENERATOR.choice([-0.12, 0.12], (60, 40)).astype(np.float32)
+    surface = fit(position)
+    assert np.isnan(surface.position[:, 5:30]).all()
+    assert (surface.position[:, 55:] == 2).all()
+
+
+def test_bands_that_noise_moves_both_ways_are_less_apart_than_bands_that_differ():
+    flat = np.full((60, 60), 3, np.float32)
+    both_ways = fit(flat, spread=GENERATOR.choice([-0.2, 0.2], (60, 60)).astype(np.float32))
+    assert np.median(both_ways.disagreement) < 0.06
+    assert np.allclose(fit(flat, spread=-0.2).disagreement, 0.2, atol=1e-4)
 
 
 def test_nothing_is_measured_among_things_of_different_depth_or_far_from_what_was_decided():

@@ -20,6 +20,7 @@ from allfocus.errors import AllfocusError
 from allfocus.images import maker_notes
 from allfocus.images.exif import build_block
 from allfocus.images.maker_notes import FOCUS, OTHER, Bracketing
+from allfocus.images.nikon_shot_info import mix_with_stream, read_focus_shift_shot
 from allfocus.images.photo_facts import facts_of, read_photo_facts
 from allfocus.images.tiff_directories import Directory, lay_out
 from allfocus.images.tiff_layout import EXIF_DIRECTORY, FileSlices
@@ -43,7 +44,7 @@ def told(maker, note) -> Bracketing:
 def test_what_a_note_tells_of_a_focus_bracketing(maker):
     found = told(maker, Note("focus", 7, 120))
     assert found.kind == (FOCUS if maker in COUNTED else "")
-    assert found.shot == (None if maker == "NIKON CORPORATION" else 7)
+    assert found.shot == 7
     positions = {"NIKON CORPORATION": 1.2, "Canon": 120.5, "FUJIFILM": None, "SONY": None}
     assert found.position == positions.get(maker, 120)
     assert not found.composite
@@ -88,11 +89,37 @@ def test_exiftool_reads_the_same_notes(maker, tmp_path):
         "OM Digital Solutions": olympus,
         "Canon": {"BracketShotNumber": 7, "BracketMode": 0, "FocusDistanceUpper": 1.01, "FocusDistanceLower": 1},
         "Panasonic": {"BurstMode": 3, "SequenceNumber": 7, "FocusBracket": 100},
-        "NIKON CORPORATION": {"ManualFocusDistance": 1, "ShootingMode": 0},
+        "NIKON CORPORATION": {"ManualFocusDistance": 1, "ShootingMode": 0, "FocusShiftShooting": 7},
         "FUJIFILM": {"AutoBracketing": 1, "SequenceNumber": 7},
         "SONY": {"ReleaseMode": 2, "SequenceImageNumber": 7},
     }[maker]
     assert {name: tags.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("model", [b"0805", b"0806"])
+def test_the_shot_of_a_nikon_focus_shift_is_read_whatever_the_key(model):
+    plain = bytearray(100)
+    plain[:9], plain[0x24], plain[0x30], plain[64 + 0x20] = model + b"01.30", 30, 64, 9
+    for first in range(256):
+        for step in range(1, 256, 32):
+            assert read_focus_shift_shot(mix_with_stream(bytes(plain), 0, first, step), 0, len(plain)) == 9
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(0, b"0803"), (4, b"ABCDE"), (0x26, b"\x01"), (0x30, bytes(4)), (0x30, b"\x50")]
+)
+def test_nikon_blocks_that_do_not_fit_tell_nothing(place, value):
+    plain = bytearray(100)
+    plain[:9], plain[0x24], plain[0x30], plain[64 + 0x20] = b"080501.30", 30, 64, 9
+    plain[place : place + len(value)] = value
+    assert read_focus_shift_shot(mix_with_stream(bytes(plain), 0, 17, 61), 0, len(plain)) is None
+
+
+def test_a_nikon_counter_that_the_camera_left_as_it_was_is_not_believed():
+    block = shoot.make_exif("NIKON CORPORATION", NOON, Note("focus", 7))
+    usual, high_speed = (struct.pack("<HHIHH", 0x0034, 3, 1, mode, 0) for mode in (16, 96))
+    assert block.count(usual) == 1
+    assert facts_of(block.replace(usual, high_speed)).bracketing.kind == ""
 
 
 def test_a_note_is_read_where_it_lies_in_a_file_built_like_tiff(tmp_path):

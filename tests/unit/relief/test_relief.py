@@ -15,7 +15,10 @@ import allfocus
 from allfocus.depth.files import encode_depth
 from allfocus.depth.units import Length
 from allfocus.errors import InputError, MissingDependencyError, OutputError
-from allfocus.relief import views
+from allfocus.images.calibrated_files import FusedPlanes, encode_ome_tiff, write_ome_zarr
+from allfocus.images.dimensions import Channel, Dimensions
+from allfocus.images.ome_xml import FusedFrom
+from allfocus.relief import views, writing
 from allfocus.relief.writing import write_relief
 
 HEIGHT, WIDTH, PIXEL, RISE = 30, 40, 2.0, 0.5
@@ -252,3 +255,26 @@ def test_files_that_exist_stay(files):
         write(files, "model.obj")
     assert (files[0] / "model.mtl").read_bytes() == before
     write(files, "model.obj", overwrite=True)
+
+
+@pytest.mark.parametrize("ending", [".ome.zarr", ".ome.tif"])
+def test_a_plane_of_any_size_is_reduced_while_it_is_read_and_its_heights_stay_those_of_the_map(
+    files, ending, monkeypatch
+):
+    folder, depth = files
+    held = Dimensions("1", depth.shape, "float32", channels=(Channel("depth (um)"),), pixel_size=(PIXEL, PIXEL))
+    depth_map = folder / f"large{ending}"
+    planes = FusedPlanes((held,), lambda position, time, channel: depth, FusedFrom("", 1), "test")
+    if ending == ".ome.zarr":
+        write_ome_zarr(planes, depth_map, name="large")
+    else:
+        depth_map.write_bytes(encode_ome_tiff(planes))
+    monkeypatch.setattr(writing, "MOST_PIXELS", 350)
+    told = []
+    write_relief(folder / "picture.png", depth_map, folder / "large.ply", join=True, notice=told.append)
+    assert "one pixel in 2" in told[0]
+    vertices = trimesh.load(folder / "large.ply", process=False).vertices
+    kept = depth[::2, ::2]
+    assert vertices[:, 0].max() == pytest.approx((kept.shape[1] - 1) * 2 * PIXEL / 1000)
+    heights = (np.nanmax(kept) - kept[np.isfinite(kept)]) / 1000
+    assert np.allclose(np.sort(vertices[:, 2]), np.sort(heights), atol=1e-5)

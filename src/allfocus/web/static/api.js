@@ -98,6 +98,7 @@ export const faults = (id) => request("GET", `${job(id)}/faults`);
 export const judgeFault = (id, fault, dismissed) => request("PUT", `${job(id)}/faults/${encodeURIComponent(fault)}`, { dismissed });
 const result = (id, name) => `${job(id)}/results/${encodeURIComponent(name)}`;
 export const makeSlabs = (id, size, overlap) => request("POST", `${job(id)}/slabs`, { size, overlap });
+export const showChannels = (id, channels) => request("PUT", `${job(id)}/channels`, { channels });
 export const openResult = (id, name) => request("POST", `${result(id, name)}/open`);
 export const changeResult = (id, name, change) => request("PUT", result(id, name), change);
 export const removeResult = (id, name) => request("DELETE", result(id, name));
@@ -171,7 +172,11 @@ export async function readTile(url, signal) {
   return createImageBitmap(await answer.blob());
 }
 
-export const uploadFrame = (id, file, onProgress) => upload(`${job(id)}/frames?name=${encodeURIComponent(file.name)}`, file, onProgress);
+/** `which` names a position and a time of a file with several. */
+export const uploadFrame = (id, file, onProgress, which = {}) => {
+  const wanted = Object.entries({ name: file.name, ...which }).filter(([, value]) => value !== null);
+  return upload(`${job(id)}/frames?${new URLSearchParams(wanted)}`, file, onProgress);
+};
 export const uploadToIntake = (id, path, file, onProgress) => upload(`${intake(id)}/files?path=${encodeURIComponent(path)}`, file, onProgress);
 export const uploadFound = (id, file) => upload(`${job(id)}/found-frames?name=${encodeURIComponent(file.name)}`, file, () => {});
 export const uploadProject = (file, onProgress) => upload(`/api/projects?name=${encodeURIComponent(file.name)}`, file, onProgress);

@@ -28,6 +28,7 @@ export function isPossible(name) {
   const { result } = state.job ?? {};
   if (!result) return false;
   if (COMPARING.includes(name)) return otherLayers().length > 0;
+  if (name === "finished") return !result.channels.length;
   return !LAYER_OF[name] || result.layers.includes(LAYER_OF[name]);
 }
 

@@ -8,9 +8,9 @@ import { phase, state } from "./state.js";
 import { phrase } from "./texts.js";
 
 const REMEMBERED = "allfocus-export";
-const USES = { tiff: phrase("save.tiff"), png: phrase("save.png"), jpeg: phrase("save.jpeg"), webp: phrase("export.webp"), heif: phrase("export.heif") };
+const USES = { tiff: phrase("save.tiff"), png: phrase("save.png"), jpeg: phrase("save.jpeg"), webp: phrase("export.webp"), heif: phrase("export.heif"), "ome-tiff": phrase("channels.all-in"), "ome-zarr": phrase("channels.all-in") };
 const FIELDS = ["stack", "result", "method", "date", "time", "width", "height"];
-const NAMES = { tiff: ".tif", png: ".png", jpeg: ".jpg", webp: ".webp", heif: ".heic" };
+const NAMES = { tiff: ".tif", png: ".png", jpeg: ".jpg", webp: ".webp", heif: ".heic", "ome-tiff": ".ome.tif", "ome-zarr": ".ome.zarr.zip" };
 const USUAL = { format: "tiff", bits: "", quality: 95, profile: "keep", size: "full", amount: "", name: "{stack}-{result}" };
 
 let formats = null;
@@ -29,10 +29,19 @@ const option = ([value, title], selected) => element("option", { value, selected
 const field = (id, label, control) => element("div.field", { id: `${id}-field` }, element("label", { for: id }, label), control);
 const select = (id, options, selected) => element("select", { id, onchange: follow }, options.map((each) => option(each, selected)));
 
+/** A result of several channels is written whole, or as the picture that they make. */
+const hasChannels = () => state.job.result.channels.length > 0;
+const offered = () => {
+  const fitting = formats.filter(({ channels }) => !channels || hasChannels());
+  return hasChannels() ? fitting.sort((first, second) => Boolean(second.channels) - Boolean(first.channels)) : fitting;
+};
+
 function build(values) {
-  const known = formats.some(({ format }) => format === values.format) ? values.format : "tiff";
+  const isFitting = offered().some(({ format }) => format === values.format) && !(hasChannels() && values.format === USUAL.format);
+  const known = isFitting ? values.format : offered()[0].format;
+  if (hasChannels()) values = { ...values, size: "full" };
   byId("export-form").replaceChildren(
-    field("export-format", phrase("export.format"), select("export-format", formats.map(({ format, title }) => [format, `${title}, ${USES[format]}`]), known)),
+    field("export-format", phrase("export.format"), select("export-format", offered().map(({ format, title }) => [format, `${title}, ${USES[format]}`]), known)),
     field("export-bits", phrase("export.bits"), element("select", { id: "export-bits", onchange: follow })),
     field("export-quality", element("span", {}, `${phrase("export.quality")} `, element("output", { id: "export-quality-value", for: "export-quality" })), element("input", { type: "range", id: "export-quality", min: "1", max: "100", value: String(values.quality), oninput: follow })),
     field("export-profile", phrase("export.colours"), select("export-profile", [["keep", phrase("export.keep-profile")], ["srgb", phrase("export.srgb")]], values.profile)),
@@ -69,6 +78,8 @@ function follow() {
   if (bits.map(String).includes(before) && byId("export-bits").dataset.format === format) byId("export-bits").value = before;
   byId("export-bits").dataset.format = format;
   byId("export-quality-field").hidden = !kind.lossy;
+  byId("export-size-field").hidden = byId("export-profile-field").hidden = hasChannels();
+  byId("export-bits-field").hidden = Boolean(kind.channels);
   byId("export-quality-value").textContent = byId("export-quality").value;
   byId("export-amount").hidden = size === "full";
   byId("export-amount").required = size !== "full";

@@ -138,6 +138,8 @@ async function addServerFolder(event) {
   event.preventDefault();
   const path = byId("server-path").value.trim();
   if (!path) return;
+  const [, image] = /([^/\\]+)\.zarr[/\\]?$/i.exec(path) ?? []; // an OME-Zarr is one stack, though it is a folder
+  if (image && !state.job) setJob(await attempt(() => api.createJob(image), byId("server-add")));
   if (state.job) await attempt(async () => setJob(await api.addFolder(state.job.id, path)), byId("server-add"));
   else await takeFolder(path);
 }

@@ -32,7 +32,12 @@ export const titleOf = (name) => (methodOf(name)?.title ? `${serverPhrase(`metho
 
 /** The options as the server takes them; what the method does not know stays as it is by default. */
 export const chosenOptions = () =>
-  Object.fromEntries(Object.entries(described).map(([name, schema]) => [name, methodTakes(name) ? chosen[name] : schema.default]));
+  Object.fromEntries(Object.entries(described).map(([name, schema]) => [name, methodTakes(name) && fitsChannels(name) ? chosen[name] : schema.default]));
+
+/** The channels of the stack at hand; none for pictures. */
+const channelNames = () => state.job?.frames[0]?.channel_names ?? [];
+const isOfChannels = (name) => described[name]["x-channels"];
+const fitsChannels = (name) => !isOfChannels(name) || (channelNames().length > 0 && ["all", "each", ...channelNames()].includes(chosen[name]));
 
 /** Asks the server what there is to choose. */
 export async function loadOptions() {
@@ -63,7 +68,7 @@ function methodField() {
       onchange: (event) => {
         chosen.method = event.target.value;
         describe();
-        for (const field of document.querySelectorAll("#options [data-option]")) field.hidden = !methodTakes(field.dataset.option);
+        for (const field of document.querySelectorAll("#options [data-option]")) field.hidden = !methodTakes(field.dataset.option) || (isOfChannels(field.dataset.option) && !channelNames().length);
       },
     },
     methods.map(({ name, available, missing }) =>
@@ -153,7 +158,27 @@ function numberField(name, schema) {
 
 const asTitle = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
+/** By which channels is decided; only for stacks that have some. */
+function decideField(name) {
+  const names = channelNames();
+  const titles = { all: phrase("channels.all"), each: phrase("channels.each") };
+  const values = ["all", ...names.filter((own) => !(own in titles)), "each"];
+  const value = fitsChannels(name) ? chosen[name] : "all";
+  return element(
+    "div.field",
+    { "data-option": name, hidden: !names.length },
+    element("label", { for: `option-${name}` }, titleOfOption(name)),
+    element(
+      "select",
+      { id: `option-${name}`, "aria-describedby": `${name}-hint`, onchange: (event) => (chosen[name] = event.target.value) },
+      values.map((own) => element("option", { value: own, selected: own === value }, titles[own] ?? own)),
+    ),
+    element("p.hint", { id: `${name}-hint` }, helpOfOption(name)),
+  );
+}
+
 function optionField([name, schema]) {
+  if (isOfChannels(name)) return decideField(name);
   const kinds = kindsOf(schema);
   if (kinds.length === 1 && kinds[0] === "integer") return numberField(name, schema);
   return kinds.length === 1 && kinds[0] === "boolean" ? switchField(name) : choiceField(name, schema);
@@ -213,6 +238,13 @@ export function drawOptions(preset = "") {
 }
 
 on("job uploads", drawStart);
+let drawnChannels = "";
+on("job", () => {
+  const names = channelNames().join();
+  if (names === drawnChannels || !byId("options").firstChild) return;
+  drawnChannels = names;
+  drawOptions();
+});
 on("job", ({ before }) => {
   if (!state.job?.options || before?.id === state.job.id) return;
   Object.assign(chosen, state.job.options);

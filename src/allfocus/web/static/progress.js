@@ -11,6 +11,7 @@ const STEPS = [
   ["aligning", phrase("progress.aligning"), (options) => options?.align !== false],
   ["reading", phrase("progress.reading"), () => true],
   ["fusing", phrase("progress.fusing"), () => true],
+  ["measuring", phrase("progress.measuring"), () => true],
   ["writing", phrase("progress.writing"), () => true],
   ["reporting", phrase("progress.reporting"), () => true],
   ["tiles", phrase("progress.tiles"), () => true],

@@ -161,7 +161,7 @@ function draw() {
   box.replaceChildren(
     element("h2", { id: "results-title" }, `${phrase("results.heading")} `, element("span.count", {}, String(kept.length))),
     element("ul.result-list", {}, [...kept].reverse().map(row)),
-    ...(state.job.result.slab || state.job.result.frames.length < 3 ? [] : [slabForm()]),
+    ...(state.job.result.slab || state.job.result.channels.length || state.job.result.frames.length < 3 ? [] : [slabForm()]),
     ...(deleted.length
       ? [
           element(

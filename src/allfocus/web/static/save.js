@@ -16,6 +16,7 @@ function formatLinks(job) {
     ["png", bit_depth > 8 ? 16 : 8, "PNG", phrase("save.png")],
     ["jpeg", 8, "JPEG", phrase("save.jpeg")],
   ];
+  if (job.result.channels.length) formats.splice(0, 1, ["ome-tiff", 16, "OME-TIFF", phrase("channels.all-in")]);
   return formats.map(([format, bits, title, use], place) =>
     element(
       `a.button.wide${place ? "" : ".primary"}`,

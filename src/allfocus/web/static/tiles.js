@@ -18,7 +18,8 @@ export class TileStore {
     this.height = job.result.height;
     this.size = job.result.tile_size;
     this.levels = job.result.levels;
-    this.first = job.result.first_revision; // of the run: frames and maps never change within it
+    // Of the run: frames and maps never change within it, unless channels are looked at in another way.
+    this.first = Math.max(job.result.first_revision, job.result.shown_since ?? 0);
     this.base = this.latest = job.result.revision;
     this.edits = []; // { revision, area } of every stroke, undo and redo since the page was opened
     this.tiles = new Map(); // key -> { bitmap, revision }, least recently drawn first
@@ -45,6 +46,12 @@ export class TileStore {
     this.edits.push({ revision, area: isNext ? area : [0, 0, this.width, this.height] });
     this.latest = Math.max(this.latest, revision);
     return isNext;
+  }
+
+  /** All layers are shown in another way since this revision. */
+  lookAnew(revision) {
+    this.first = revision;
+    this.edit(revision, [0, 0, this.width, this.height]);
   }
 
   /** Takes the revision that the server names; one that is newer than all edits here was made in another window. */

@@ -1,6 +1,7 @@
 // From a drop or a file dialog to frames on the server: collects files (folders too), sorts them, sends them.
 
 import * as api from "./api.js";
+import { askWhich } from "./channels.js";
 import { asSentence, readableBytes, stem } from "./elements.js";
 import { say } from "./messages.js";
 import { arrangements, emit, inTurn, isSending, setJob, state } from "./state.js";
@@ -116,10 +117,11 @@ async function sendAll(id, uploads) {
   const sender = async () => {
     for (let upload = waiting.shift(); upload; upload = waiting.shift()) {
       try {
-        const frame = await api.uploadFrame(id, upload.file, (share) => {
-          upload.share = share;
-          emit("upload", upload);
-        });
+        const frame = await sendFile(id, upload);
+        if (!frame) {
+          dismissUpload(upload);
+          continue;
+        }
         sent += 1;
         state.uploads = state.uploads.filter((other) => other !== upload);
         const isNew = !state.job?.frames.some(({ id: known }) => known === frame.id);
@@ -135,6 +137,21 @@ async function sendAll(id, uploads) {
   if (sent) await putInOrder(id, before);
   const failed = uploads.filter((upload) => upload.problem).length;
   if (failed) say(phrase("uploads.failed", { count: failed }), "bad");
+}
+
+let asking = Promise.resolve(null); // one question at a time
+
+/** The first frame of a file; null when it holds several stacks and nobody wants one of them. */
+async function sendFile(id, upload) {
+  const tell = (share) => {
+    upload.share = share;
+    emit("upload", upload);
+  };
+  const answer = await api.uploadFrame(id, upload.file, tell);
+  if (!answer.choose) return answer;
+  asking = asking.then(() => askWhich(upload.name, answer.choose));
+  const which = await asking;
+  return which && api.uploadFrame(id, upload.file, tell, which);
 }
 
 /** Two files travel at a time, so they may arrive in another order than that of their names. */
