@@ -58,5 +58,5 @@ $(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMPS)/all: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[train,raw,heif,web,batch,docs,dev]'
+	$(PIP) -c constraints.txt -e '.[train,raw,heif,web,batch,film,docs,dev]'
 	@touch $@ $(STAMPS)/core

@@ -110,8 +110,10 @@ def try_command(name: str, folder: Path, count: int, chance: random.Random, *, a
     if run(words):
         return 0, [f"{name}: fails undisturbed"]
     whole = time.monotonic() - began
-    right, wrong, hits = contents(out), [], 0
-    for _ in range(count):
+    right, wrong, hits = contents(out), list[str](), 0
+    for number in range(count):
+        if number and number % 20 == 0:
+            print(f"{name}: {number} of {count}, {len(wrong)} wrong so far", file=sys.stderr, flush=True)
         if name == "batch":  # which finds everything done otherwise
             shutil.rmtree(out)
         moment = chance.uniform(0.8, 1.0) if chance.random() < 0.5 else chance.uniform(0.2, 1.02)
@@ -278,6 +280,8 @@ def try_studio(folder: Path, count: int, chance: random.Random, *, alone: bool) 
     studio.kill(alone=alone)
     studio.close()
     while killed <= count:  # the last one only looks
+        if killed and killed % 20 == 0:
+            print(f"studio: {killed} of {count}, {len(wrong)} wrong so far", file=sys.stderr, flush=True)
         if killed < count and chance.random() < 0.1:
             wrong += _kill_at_start(folder / "new" if chance.random() < 0.5 else work, frames, right, chance)
             killed += 1

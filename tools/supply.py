@@ -4,7 +4,7 @@
     python tools/supply.py licences       writes docs/dependencies.md
     python tools/supply.py sbom WHEEL     writes WHEEL's bill of materials (CycloneDX 1.5) beside it, as .cdx.json
 
-All three describe the environment whose Python runs this, which must hold `.[train,raw,heif,web,batch,docs,dev]`.
+All three describe the environment whose Python runs this, which must hold `.[train,raw,heif,web,batch,film,docs,dev]`.
 """
 
 import argparse
@@ -30,12 +30,16 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("train", "rivals", "raw", "heif", "web", "batch", "docs", "dev")
+EXTRAS = ("train", "rivals", "raw", "heif", "web", "batch", "film", "docs", "dev")
 """What `make test` installs."""
 NOT_PINNED = {"pip", "setuptools"}
 """Every environment brings its own."""
-READ_IN_THE_PACKAGE = {"axe-playwright-python": "MIT; axe-core in it: MPL-2.0"}
-"""Licences of packages that declare none but carry the text of one."""
+READ_IN_THE_PACKAGE = {
+    "av": "BSD-3-Clause; in its wheel FFmpeg: LGPL-3.0-or-later, x264 and x265: GPL-2.0-or-later",
+    "axe-playwright-python": "MIT; axe-core in it: MPL-2.0",
+    "pillow-heif": "BSD-3-Clause; in its wheel libheif and libde265: LGPL-3.0-or-later, x265: GPL-2.0-or-later",
+}
+"""Licences of packages that declare none but carry the text of one, or hold libraries under stricter ones."""
 
 
 @dataclass

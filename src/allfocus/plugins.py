@@ -9,14 +9,16 @@ The value is a ``Method``, ``Metric`` or ``Dataset``; a method may also be a pla
 what carries one of ours, or that of another package, is passed over and told.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, Protocol, TypeVar
 
-from allfocus.errors import InputError, MissingDependencyError
+from allfocus.errors import AllfocusError, InputError, MissingDependencyError
 
 METHODS_GROUP, METRICS_GROUP, DATASETS_GROUP = "allfocus.methods", "allfocus.metrics", "allfocus.datasets"
+LONGEST_NAME = 100
 
 
 class Named(Protocol):
@@ -79,21 +81,54 @@ def add_plugins(
     return Catalogue(entries, packages, tuple(passed_over))
 
 
+@contextmanager
+def telling_of_plugins(name: str, packages: Mapping[str, str]) -> Iterator[None]:
+    """Make an error of ours, which names the package, of whatever something of an installed package ends with.
+
+    Args:
+        name: What is at work within.
+        packages: Of its catalogue; what is not in there is ours or the caller's, and raises what it raises.
+
+    Raises:
+        InputError: it failed.
+    """
+    try:
+        yield
+    except (AllfocusError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if name not in packages:
+            raise
+        why = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{name} of the package {packages[name]} failed ({type(error).__name__}: {why})",
+            hint=["repair that package", "take another one"],
+            code="method-cannot",
+        ) from error
+
+
 def _load(entry: EntryPoint, group: str, package: str, accept: Callable[[str, object], Thing | None]) -> Thing:
     try:
         value = entry.load()
-    except Exception as error:  # somebody else's code may raise anything at all
+        thing = accept(entry.name, value)
+        name = None if thing is None else thing.name
+    except (Exception, SystemExit) as error:  # somebody else's code may raise anything at all, or end the program
+        why = " ".join(str(error).split())[:200]
         raise MissingDependencyError(
-            f"{entry.name} of the package {package} cannot be loaded ({type(error).__name__}: {error})",
+            f"{entry.name} of the package {package} cannot be loaded ({type(error).__name__}: {why})",
             hint="repair or uninstall that package",
         ) from error
-    thing = accept(entry.name, value)
-    if thing is None:
+    if thing is None or not _is_word(name):
         raise MissingDependencyError(
             f"{entry.name} of the package {package} is a {type(value).__name__}, which {group} does not take",
             hint="repair or uninstall that package",
         )
     return thing
+
+
+def _is_word(name: object) -> bool:
+    """Whether something can be asked for by a name: one short line that a terminal shows as it is."""
+    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()
 
 
 def _name_taken(name: str, group: str, package: str, owner: str) -> InputError:

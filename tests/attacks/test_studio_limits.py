@@ -198,3 +198,10 @@ def test_a_worker_takes_no_more_memory_than_it_may(tmp_path):
         small.close()
         large.close()
     assert (tmp_path / "t.jpg").exists()
+
+
+def test_a_machine_that_starts_no_more_processes_is_told_and_no_file_is_blamed(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(TaskError, match="no process can be started") as caught:
+        WorkerProcess().run("make_thumbnail", {})
+    assert caught.value.error.code == "memory"

@@ -17,7 +17,7 @@ from allfocus.datasets.real_mff import REAL_MFF
 from allfocus.datasets.road_mf import ROAD_MF
 from allfocus.datasets.samples import Dataset, Sample, check_samples
 from allfocus.errors import InputError
-from allfocus.plugins import DATASETS_GROUP, Catalogue, add_plugins
+from allfocus.plugins import DATASETS_GROUP, Catalogue, add_plugins, telling_of_plugins
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset for dataset in (LYTRO, LYTRO_TRIPLE, MFFW, MFIFB, REAL_MFF, MFI_WHU, ROAD_MF, FOLDER)
@@ -62,11 +62,13 @@ def find_dataset(name: str, root: str | PathLike[str], *, whole: bool = False) -
     dataset, folder = known[name], Path(root)
     if not folder.is_dir():
         raise InputError(f"{name}: there is no folder {folder}; get {dataset.title} from: {dataset.where}")
-    samples = dataset.find(folder)
+    with telling_of_plugins(name, dataset_catalogue().packages):
+        samples = list(dataset.find(folder))
     if not samples:
         raise InputError(
             f"{name}: no pictures of {dataset.title} in {folder}; expected files like {dataset.layout}. "
             f"Get it from: {dataset.where}"
         )
-    check_samples(dataset, samples, whole=whole)
+    with telling_of_plugins(name, dataset_catalogue().packages):
+        check_samples(dataset, samples, whole=whole)
     return samples

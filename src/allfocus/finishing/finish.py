@@ -39,10 +39,17 @@ BAR_LENGTHS = (1e-6, 1e9)
 """Micrometres."""
 
 
-def _require(name: str, value: Any, least: float, most: float) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
-        raise InputError(f"{name} is a number from {least:g} to {most:g}; found {value!r}", code="bad-option")
+def require_number(name: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:
+    """Refuse what is no number within its limits.
+
+    Raises:
+        InputError: it is none.
+    """
+    kinds = int if whole else int | float
+    if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value <= most:
+        kind = "a whole number" if whole else "a number"
+        shown = "a huge number" if isinstance(value, int) and abs(value) > 10**20 else repr(value)[:100]
+        raise InputError(f"{name} is {kind} from {least:g} to {most:g}; found {shown}", code="bad-option")
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,9 @@ class Spot:
     radius: float
 
     def __post_init__(self) -> None:
-        _require("x of a spot", self.x, 0, LARGEST_PLACE)
-        _require("y of a spot", self.y, 0, LARGEST_PLACE)
-        _require("radius of a spot", self.radius, SMALLEST_SPOT, LARGEST_SPOT)
+        require_number("x of a spot", self.x, 0, LARGEST_PLACE)
+        require_number("y of a spot", self.y, 0, LARGEST_PLACE)
+        require_number("radius of a spot", self.radius, SMALLEST_SPOT, LARGEST_SPOT)
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,8 @@ class Crop:
 
     def __post_init__(self) -> None:
         for name in ("left", "top", "width", "height"):
-            value = getattr(self, name)
-            _require(f"{name} of the crop", value, 0 if name in ("left", "top") else 1, LARGEST_PLACE)
-            if not isinstance(value, int):
-                raise InputError(f"{name} of the crop is a whole number; found {value!r}", code="bad-option")
+            least = 0 if name in ("left", "top") else 1
+            require_number(f"{name} of the crop", getattr(self, name), least, LARGEST_PLACE, whole=True)
 
 
 @dataclass(frozen=True)
@@ -88,13 +93,13 @@ class ScaleBar:
     colour: str = "white"
 
     def __post_init__(self) -> None:
-        _require("pixel_size", self.pixel_size, *PIXEL_SIZES)
+        require_number("pixel_size", self.pixel_size, *PIXEL_SIZES)
         if self.length is not None:
-            _require("length of the scale bar", self.length, *BAR_LENGTHS)
+            require_number("length of the scale bar", self.length, *BAR_LENGTHS)
         if self.corner not in CORNERS or self.colour not in COLOURS:
             raise InputError(
                 f"a scale bar is {' or '.join(COLOURS)} and at {', '.join(CORNERS)}; "
-                f"found {self.colour!r} at {self.corner!r}",
+                f"found {repr(self.colour)[:50]} at {repr(self.corner)[:50]}",
                 code="bad-option",
             )
 
@@ -140,20 +145,28 @@ class Finish:
 
     def __post_init__(self) -> None:
         for name, (least, most) in RANGES.items():
-            _require(name, getattr(self, name), least, most)
+            require_number(name, getattr(self, name), least, most)
         if self.white - self.black < NARROWEST_LEVELS:
             raise InputError(
                 f"black must lie below white by {NARROWEST_LEVELS} or more; found {self.black:g} and {self.white:g}",
                 code="bad-option",
             )
-        if not isinstance(self.turns, int) or isinstance(self.turns, bool) or not 0 <= self.turns <= 3:
-            raise InputError(f"turns is 0, 1, 2 or 3; found {self.turns!r}", code="bad-option")
+        require_number("turns", self.turns, 0, 3, whole=True)
+        self._require_parts()
         if len(self.spots) > MOST_SPOTS:
             raise InputError(f"at most {MOST_SPOTS} spots are healed; found {len(self.spots)}", code="bad-option")
         if sum((2 * spot.radius) ** 2 for spot in self.spots) > MOST_HEALED:
             raise InputError(
                 f"the spots cover more than {MOST_HEALED} pixels; paint large places with the brush", code="bad-option"
             )
+
+    def _require_parts(self) -> None:
+        kinds = ((self.crop, Crop, "crop"), (self.scale_bar, ScaleBar, "scale_bar"))
+        for part, kind, name in kinds:
+            if part is not None and not isinstance(part, kind):
+                raise InputError(f"{name} is a {kind.__name__}; found a {type(part).__name__}", code="bad-option")
+        if not isinstance(self.spots, tuple) or not all(isinstance(spot, Spot) for spot in self.spots):
+            raise InputError("spots are a tuple of Spot", code="bad-option")
 
     @property
     def is_neutral(self) -> bool:
@@ -204,6 +217,8 @@ def finish_from_json(content: Mapping[str, Any]) -> Finish:
     Raises:
         InputError: it is not such a description, or a value is outside its range.
     """
+    if not isinstance(content, Mapping):
+        raise InputError(f"this describes no finish, but is a {type(content).__name__}", code="bad-option")
     try:
         values = dict(content)
         if values.get("crop") is not None:

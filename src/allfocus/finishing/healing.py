@@ -103,7 +103,7 @@ def _find_piece(
             place = (window[0] + x, window[1] + y, window[2] + x, window[3] + y)
             if place[0] < 0 or place[1] < 0 or place[2] > width or place[3] > height or not total:
                 continue
-            if (_covered(others, place) | (_distance(spot, place) < spot.radius)).any():
+            if _touches(spot, place) or any(_touches(other, place) for other in others):
                 continue
             apart = (pixels - _read(samples, place, step)) * share
             unlike = float((apart**2).sum() - (apart.sum(axis=(0, 1)) ** 2).sum() / total)
@@ -125,7 +125,14 @@ def _distance(spot: Spot, area: Area) -> NDArray[np.float64]:
 def _covered(spots: Sequence[Spot], area: Area) -> NDArray[np.bool_]:
     covered = np.zeros((area[3] - area[1], area[2] - area[0]), bool)
     for spot in spots:
-        near = spot.x + spot.radius > area[0] and spot.x - spot.radius < area[2]
-        if near and spot.y + spot.radius > area[1] and spot.y - spot.radius < area[3]:
-            covered |= _distance(spot, area) < spot.radius
+        if _touches(spot, area):
+            xs, ys = np.arange(area[0], area[2]) + 0.5 - spot.x, np.arange(area[1], area[3]) + 0.5 - spot.y
+            covered |= (xs * xs)[None, :] + (ys * ys)[:, None] < spot.radius**2
     return covered
+
+
+def _touches(spot: Spot, area: Area) -> bool:
+    """Whether the centre of any pixel of an area lies within a spot; many spots may lie in one place."""
+    across = min(max(math.floor(spot.x), area[0]), area[2] - 1) + 0.5 - spot.x
+    down = min(max(math.floor(spot.y), area[1]), area[3] - 1) + 0.5 - spot.y
+    return across * across + down * down < spot.radius**2

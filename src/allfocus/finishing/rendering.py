@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.finishing.finish import Finish, Spot
+from allfocus.finishing.finish import Finish, Spot, require_number
 from allfocus.finishing.framing import Area, Frame, ReadablePicture, cut_frame, cut_piece, find_frame
-from allfocus.finishing.healing import heal_spots, spot_area
+from allfocus.finishing.healing import heal_spots
 from allfocus.finishing.scale_bar import draw_bar
 from allfocus.finishing.tones import apply_tones
 from allfocus.images.image import Image
@@ -32,10 +32,10 @@ class OutputSize:
     def __post_init__(self) -> None:
         if self.long_side is not None and self.percent is not None:
             raise InputError("a size is the longer side or a percentage, not both", code="bad-option")
-        if self.long_side is not None and not 1 <= self.long_side <= 100_000:
-            raise InputError(f"the longer side has 1 to 100000 pixels; found {self.long_side}", code="bad-option")
-        if self.percent is not None and not 1 <= self.percent <= 400:
-            raise InputError(f"a size is 1 to 400 percent; found {self.percent:g}", code="bad-option")
+        if self.long_side is not None:
+            require_number("pixels of the longer side", self.long_side, 1, 100_000, whole=True)
+        if self.percent is not None:
+            require_number("percent of the size", self.percent, 1, 400)
 
     def of(self, width: int, height: int) -> tuple[int, int]:
         """Width and height of a finished picture that has this size by itself.
@@ -98,15 +98,7 @@ def finish_image(image: Image, finish: Finish, *, size: OutputSize | None = None
 
 
 def _heal_all(pixels: Pixels, spots: tuple[Spot, ...]) -> Pixels:
-    if not spots:
-        return pixels
-    healed = pixels.copy()
-    height, width = pixels.shape[:2]
-    for spot in spots:
-        left, top, right, bottom = area = spot_area(spot, width, height)
-        if left < right and top < bottom:
-            healed[top:bottom, left:right] = heal_spots(pixels, spots, area)
-    return healed
+    return heal_spots(pixels, spots, (0, 0, pixels.shape[1], pixels.shape[0])) if spots else pixels
 
 
 def _resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:

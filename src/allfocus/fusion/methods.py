@@ -1,5 +1,6 @@
 """The table of fusion methods: ours, the networks of the literature, and those that installed packages offer."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from allfocus.rivals.catalogue import RIVALS, Rival
 
 if TYPE_CHECKING:
     pass
-from allfocus.fusion.method import Abilities, Method, method_of
+from allfocus.fusion.method import EXTRAS, NETWORK_ENDING, WEIGHTS_SIGN, Abilities, Method, method_of
 
 _BLENDS = Abilities(decides=False)
 _BLENDS_IN_TURN = Abilities(decides=False, one_at_a_time=True)
@@ -148,8 +149,23 @@ def all_methods() -> dict[str, Method]:
 
 def _accept_plugin(name: str, value: object) -> Method | None:
     if isinstance(value, Method):
-        return value
-    return method_of(value, name=name) if callable(value) else None
+        return value if _is_method(value) else None
+    return method_of(value, name=name) if callable(value) and WEIGHTS_SIGN not in name else None
+
+
+def _is_method(method: Method) -> bool:
+    """Whether the fields of a method that somebody else made are what they must be."""
+    texts = (method.name, method.summary, method.paper, method.limits, method.title, method.licence, method.cost)
+    return (
+        all(isinstance(text, str) for text in (*texts, method.origin, method.network))
+        and not method.name.endswith(NETWORK_ENDING)
+        and WEIGHTS_SIGN not in method.name
+        and isinstance(method.abilities, Abilities)
+        and isinstance(method.options, Mapping)
+        and (not method.extra or method.extra in EXTRAS)
+        and (bool(method.files) or not method.abilities.weights)
+        and (callable(method.function) or (isinstance(method.function, str) and ":" in method.function))
+    )
 
 
 def list_methods() -> list[Method]:

@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 
 from allfocus.errors import AllfocusError, InputError
 from allfocus.fusion.frames_on_disk import FramesOnDisk, ThinnedFrames, require_memory
-from allfocus.fusion.maps import FusedMaps, as_maps
+from allfocus.fusion.maps import FusedMaps, as_maps, require_sound_maps
 from allfocus.fusion.validity import EVERYTHING, check_masks, fill_invalid, nearest_valid
 from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, plain_arrays, range_of_arrays
+from allfocus.plugins import telling_of_plugins
 from allfocus.progress import CountProgress
 
 if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
 from allfocus.fusion.method import NETWORK_ENDING, Method, method_of
 from allfocus.fusion.method_choice import require_method
+from allfocus.fusion.methods import METHODS, method_catalogue
 
 MOST_SAMPLED = 100_000_000
 """Values of a stack, at the most, that its range is told by."""
@@ -97,7 +99,9 @@ def fuse(
     """
     given = method_of(method) if callable(method) and not isinstance(method, Method) else method
     chosen = require_method(given, device=device, prefer=prefer, linear_light=curve is not None)
-    function, abilities = chosen.load(), chosen.abilities
+    with _telling_of_others(chosen):
+        function = chosen.load()
+    abilities = chosen.abilities
     if progress is not None:
         progress(0, 1)
     pictures, values, dtype = _prepare(frames, valid, chosen)
@@ -117,9 +121,11 @@ def fuse(
         "weights": (abilities.weights, None if chosen.weights is None else str(chosen.weights)),
     }
     options = {name: value for name, (taken, value) in offered.items() if taken}
-    with _telling_of_network(chosen):
-        made = function(pictures, **chosen.options, **options)
-    maps = _complete(as_maps(made), pictures, masks)
+    with _telling_of_others(chosen):
+        made = function(_untouchable(pictures, chosen), **chosen.options, **options)
+    shape = (frames if isinstance(frames, FrameSpool) else pictures)[0].shape
+    sound = require_sound_maps(as_maps(made), shape, len(pictures), name=chosen.name)
+    maps = _complete(sound, pictures, masks)
     if progress is not None and not abilities.streams:
         progress(1, 1)
     lost = None
@@ -132,10 +138,11 @@ def fuse(
 
 
 @contextlib.contextmanager
-def _telling_of_network(method: Method) -> Iterator[None]:
-    """Make an InputError of whatever the runtime of networks says about somebody's file."""
+def _telling_of_others(method: Method) -> Iterator[None]:
+    """Make an error of ours of whatever somebody's network, or the method of an installed package, ends with."""
     try:
-        yield
+        with telling_of_plugins(method.name, method_catalogue().packages):
+            yield
     except (AllfocusError, MemoryError):
         raise
     except Exception as error:
@@ -146,6 +153,18 @@ def _telling_of_network(method: Method) -> Iterator[None]:
         raise InputError(
             f"cannot be run as a network ({why}); allfocus export writes one", where=method.name
         ) from error
+
+
+def _untouchable(
+    pictures: Sequence[NDArray[np.float32]] | FrameSpool, method: Method
+) -> Sequence[NDArray[np.float32]] | FrameSpool:
+    """The frames as a method of others gets them: what it wrote into them would be the caller's, and measured later."""
+    if not isinstance(pictures, list) or METHODS.get(method.name) is method:
+        return pictures
+    views = [frame.view() for frame in pictures]
+    for view in views:
+        view.flags.writeable = False
+    return views
 
 
 def _require_count(method: Method, count: int) -> None:

@@ -1,11 +1,12 @@
 """A video of a focus sweep -> the frames that are needed: for each part of the picture one in which it is sharpest.
 
-Through OpenCV (FFmpeg), 8 bits. A video is looked through once to choose; then the chosen frames are read in order.
+Through OpenCV (FFmpeg), 8 bits. A video is looked through once to choose, and beside that for damage
+(:mod:`.video_log`); then the chosen frames are read in order.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from allfocus.images.decoded import Header, require_pixels
 from allfocus.images.image import Image
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.sharpness import grey_of, measure_sharpness, needed_frames
+from allfocus.images.video_log import VideoLog, name_for_decoder
 
 BRANDS = (b"isom", b"iso2", b"iso4", b"iso5", b"iso6", b"mp41", b"mp42", b"avc1", b"M4V ", b"qt  ", b"3gp4", b"3gp5")
 MATROSKA = b"\x1a\x45\xdf\xa3"
@@ -54,25 +56,19 @@ def choose_frames(path: Path, *, max_pixels: int = MAX_PIXELS) -> list[Header]:
         max_pixels: Refuse a video with larger frames.
 
     Raises:
-        InputError: it cannot be decoded, has no two frames, or far too many.
+        InputError: it cannot be decoded, is damaged, has no two frames, or far too many.
     """
     maps: list[NDArray[np.float32]] = []
     size = (0, 0)
-    for frame in _frames(path, max_pixels):
-        size = (frame.shape[0], frame.shape[1])
-        maps.append(measure_sharpness(grey_of(from_integers(frame[..., ::-1]))))
-        if len(maps) > MOST_FRAMES:
-            raise InputError(f"has more than {MOST_FRAMES} frames; cut out the focus sweep", where=path)
-    promised = _promised_frames(path)
-    if 2 <= len(maps) < LEAST_DECODED * promised:
-        raise InputError(
-            f"only {len(maps)} of its {promised} frames can be decoded; the file is cut off or damaged: copy it again, "
-            "or convert it to MP4 (H.264)",
-            where=path,
-            code="damaged-picture",
-        )
-    if len(maps) < 2:
-        raise InputError("no two frames can be decoded; convert it to MP4 (H.264)", where=path, code="damaged-picture")
+    with ExitStack() as beside:
+        log: VideoLog | None = None
+        for frame in _frames(path, max_pixels):
+            log = log or beside.enter_context(VideoLog(path))  # not before its size is known to be modest
+            size = (frame.shape[0], frame.shape[1])
+            maps.append(measure_sharpness(grey_of(from_integers(frame[..., ::-1]))))
+            if len(maps) > MOST_FRAMES:
+                raise InputError(f"has more than {MOST_FRAMES} frames; cut out the focus sweep", where=path)
+        _require_sound(path, len(maps), log)
     chosen = needed_frames(maps, tolerance=TOLERANCE)
     if len(chosen) == 1:  # a flat scene that is sharp at once: the frame beside it makes it a stack
         chosen = sorted({*chosen, chosen[0] - 1 if chosen[0] else 1})
@@ -80,6 +76,27 @@ def choose_frames(path: Path, *, max_pixels: int = MAX_PIXELS) -> list[Header]:
         chosen = [chosen[place] for place in np.linspace(0, len(chosen) - 1, MOST_TAKEN).round().astype(int)]
     height, width = size
     return [Header(width, height, 3, 8, page=number, pages=len(maps)) for number in chosen]
+
+
+def _require_sound(path: Path, decoded: int, log: VideoLog | None) -> None:
+    """Refuse a video of which parts are missing, or were made up by the decoder."""
+    promised = _promised_frames(path)
+    if 2 <= decoded < LEAST_DECODED * promised:
+        raise InputError(
+            f"only {decoded} of its {promised} frames can be decoded; the file is cut off or damaged: copy it again, "
+            "or convert it to MP4 (H.264)",
+            where=path,
+            code="damaged-picture",
+        )
+    if decoded < 2 or log is None:
+        raise InputError("no two frames can be decoded; convert it to MP4 (H.264)", where=path, code="damaged-picture")
+    if complaint := log.first_complaint():
+        raise InputError(
+            f"a part of it cannot be decoded ({complaint}); the file is damaged: copy it again, or, if it plays well, "
+            "convert it to MP4 (H.264)",
+            where=path,
+            code="damaged-picture",
+        )
 
 
 def _promised_frames(path: Path) -> int:
@@ -139,7 +156,7 @@ def _opened(path: Path) -> Iterator[Any]:
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     import cv2
 
-    video = cv2.VideoCapture(os.fspath(path), cv2.CAP_FFMPEG)
+    video = cv2.VideoCapture(name_for_decoder(path), cv2.CAP_FFMPEG)
     try:
         if not video.isOpened():
             raise InputError(

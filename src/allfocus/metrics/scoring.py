@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 
 from allfocus.errors import InputError
-from allfocus.metrics.catalogue import Metric, all_metrics, find_metric
+from allfocus.metrics.catalogue import Metric, all_metrics, find_metric, metric_catalogue
 from allfocus.metrics.grey_levels import Picture, as_eight_bit, as_grey_levels, check_same_size
+from allfocus.plugins import telling_of_plugins
 
 Protocol = Literal["grey", "rgb-mean"]
 
@@ -59,12 +60,13 @@ def score(
         named["the reference"] = reference
     for what, picture in named.items():
         check_same_size(fused, picture, other=what, metric="score")
-    channels = _channels(named, protocol)
+    channels = [[_read_only(plane) for plane in planes] for planes in _channels(named, protocol)]
     totals = dict.fromkeys((metric.name for metric in chosen), 0.0)
     for planes in channels:
         for metric in chosen:
             against = planes[-1] if metric.needs_reference else planes[1 : 1 + len(sources)]
-            totals[metric.name] += metric.function(planes[0], against)
+            with telling_of_plugins(metric.name, metric_catalogue().packages):
+                totals[metric.name] += float(metric.function(planes[0], against))
     return {name: total / len(channels) for name, total in totals.items()}
 
 
@@ -89,6 +91,13 @@ def _choose(names: Sequence[str] | None, source_count: int, has_reference: bool,
         if names is not None:
             raise InputError(problem)
     return usable
+
+
+def _read_only(plane: Picture) -> Picture:
+    """The same plane, which no metric can change for those after it."""
+    view = plane.view()
+    view.flags.writeable = False
+    return view
 
 
 def _channels(named: dict[str, Picture], protocol: Protocol) -> list[list[Picture]]:

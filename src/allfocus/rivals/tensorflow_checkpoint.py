@@ -6,7 +6,7 @@ value is a message in protocol buffers: type, shape, and where in the data file 
 little-endian numbers. Blocks and tensors carry a checksum (CRC-32C), which is compared.
 
 What is read: one data file, float32, blocks that are not compressed; at most :data:`MOST_INDEX_BYTES` of index,
-:data:`MOST_TENSORS` tensors and :data:`MOST_TENSOR_BYTES` bytes a tensor. All else is refused with its reason.
+:data:`MOST_TENSORS` tensors and :data:`MOST_DATA_BYTES` bytes of them. All else is refused with its reason.
 """
 
 import math
@@ -14,12 +14,14 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.files.opening import open_plain
 
 INDEX_ENDING, DATA_ENDING = ".index", ".data-00000-of-00001"
 MAGIC = 0xDB4775248B80FB57
@@ -28,7 +30,9 @@ FOOTER_BYTES, TRAILER_BYTES = 48, 5
 MOST_INDEX_BYTES = 1 << 20
 MOST_TENSORS = 10_000
 MOST_DIMENSIONS = 8
-MOST_TENSOR_BYTES = 1 << 28
+MOST_DATA_BYTES = 1 << 26
+"""Of all tensors together: those of the networks here have a tenth of it."""
+LONGEST_NAME = 1000
 FLOAT32 = 1
 """The number of the only type that networks here are stored in."""
 
@@ -60,18 +64,22 @@ def read_checkpoint(path: Path, *, prefix: str = "") -> dict[str, NDArray[np.flo
     entries = read_index(_read(index, most=MOST_INDEX_BYTES), where=index)
     wanted = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
     try:
-        with data.open("rb") as file:
+        with _open(data) as file:
             length = file.seek(0, 2)
-            found = {}
             for name, entry in wanted.items():
                 _require_readable(name, entry, length, data)
+            # Tensors that share their bytes could stand for far more than there are.
+            if sum(entry.size for entry in wanted.values()) > min(length, MOST_DATA_BYTES):
+                raise _refusal(data, "its tensors have more bytes than the file, or than any network here has")
+            found = {}
+            for name, entry in wanted.items():
                 file.seek(entry.offset)
                 content = file.read(entry.size)
                 if checksum(content) != entry.checksum:
                     raise _refusal(data, f"the tensor {name!r} is damaged: its checksum differs")
                 found[name] = np.frombuffer(content, "<f4").reshape(entry.shape).astype(np.float32)
     except OSError as error:
-        raise _unopened(data, error) from error
+        raise InputError(f"cannot be read ({error.strerror})", where=data, code="unreadable-file") from error
     return found
 
 
@@ -96,8 +104,13 @@ def _parse_index(content: bytes, where: object) -> dict[str, Entry]:
         _, place = _varint(footer, place)
     place_of_index, _ = _handle(footer, place)
     entries: dict[str, Entry] = {}
+    seen = 0
     for _, value in _block(content, place_of_index, where):
-        for key, message in _block(content, _handle(value, 0)[0], where):
+        place_of_block = _handle(value, 0)[0]
+        seen += place_of_block[1]
+        if seen > len(content):  # the same block again and again
+            raise _refusal(where, "its blocks overlap")
+        for key, message in _block(content, place_of_block, where):
             if key == b"":
                 _check_header(message, where)
                 continue
@@ -132,6 +145,8 @@ def _block(content: bytes, place: tuple[int, int], where: object) -> Iterator[tu
         length, position = _varint(block, position)
         if shared > len(key) or position + own + length > stop:
             raise _refusal(where, "an entry lies outside of its block")
+        if shared + own > LONGEST_NAME:
+            raise _refusal(where, f"the name of a tensor has more than {LONGEST_NAME} letters")
         key = key[:shared] + block[position : position + own]
         position += own
         yield key, block[position : position + length]
@@ -212,8 +227,8 @@ def _whole(value: int | bytes) -> int:
 def _require_readable(name: str, entry: Entry, length: int, where: object) -> None:
     if entry.dtype != FLOAT32:
         raise _refusal(where, f"the tensor {name!r} is not float32 (type {entry.dtype})")
-    if len(entry.shape) > MOST_DIMENSIONS or entry.size > MOST_TENSOR_BYTES:
-        raise _refusal(where, f"the tensor {name!r} is larger than any that is read")
+    if len(entry.shape) > MOST_DIMENSIONS or entry.size > MOST_DATA_BYTES or 0 in entry.shape:
+        raise _refusal(where, f"the tensor {name!r} is larger than any that is read, or empty")
     if math.prod(entry.shape) * 4 != entry.size or entry.shard != 0:
         raise _refusal(where, f"the tensor {name!r} has the shape {entry.shape} and {entry.size} bytes")
     if entry.offset + entry.size > length:
@@ -247,24 +262,24 @@ def _crc_table() -> tuple[int, ...]:
 
 
 def _read(path: Path, *, most: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise _unopened(path, error) from error
+    with _open(path) as file:
+        content = file.read(most + 1)
     if len(content) > most:
         raise _refusal(path, f"longer than {most} bytes, which no table of tensors here is")
     return content
 
 
-def _unopened(path: Path, error: OSError) -> InputError:
-    if isinstance(error, FileNotFoundError):
-        return InputError(
+def _open(path: Path) -> BufferedReader:
+    try:
+        return open_plain(path)
+    except InputError as error:
+        if error.code != "no-such-file":
+            raise
+        raise InputError(
             f"there is no such file; a checkpoint is two files that end in {INDEX_ENDING} and {DATA_ENDING}",
             where=path,
             code="no-such-file",
-        )
-    return InputError(f"cannot be opened ({error.strerror or error})", where=path, code="unreadable-file")
+        ) from error
 
 
 def _refusal(where: object, why: str) -> InputError:

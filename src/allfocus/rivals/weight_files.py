@@ -5,7 +5,6 @@ environment variable ``ALLFOCUS_RIVALS`` names, or named by the user. Three kind
 tensors only: no code in the file is run), TensorFlow 1 checkpoints (``.index``), and safetensors.
 """
 
-import json
 import math
 import os
 import struct
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.files.opening import open_plain, parse_json
 from allfocus.rivals.tensorflow_checkpoint import DATA_ENDING, INDEX_ENDING, read_checkpoint
 
 FOLDER_VARIABLE = "ALLFOCUS_RIVALS"
@@ -73,17 +73,13 @@ def read_weights(path: Path, *, prefix: str = "") -> Tensors:
         tensors = readers[path.suffix](path)
     for name, tensor in tensors.items():
         if not np.isfinite(tensor).all():
-            raise _refusal(path, f"{name!r} holds values that are not finite numbers")
+            raise _refusal(path, f"{_short(repr(name))} holds values that are not finite numbers")
     return tensors
 
 
 def _require_file(path: Path) -> None:
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise InputError("there is no such file of weights", where=path, code="no-such-file") from error
-    if not path.is_file():
-        raise InputError("this is no file of weights", where=path, code="unreadable-file")
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
     if size > MOST_BYTES:
         raise _refusal(path, f"it has {size} bytes; at most {MOST_BYTES} are read")
 
@@ -103,13 +99,27 @@ def _read_pytorch(path: Path) -> Tensors:
         content = content["state_dict"]
     if not isinstance(content, dict) or not content:
         raise _refusal(path, "it holds no tensors by their names")
-    tensors = {}
     for name, tensor in content.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise _refusal(path, "it holds something else than tensors by their names")
-        # Networks that were trained on several devices have this before every name.
-        tensors[name.removeprefix("module.")] = tensor.detach().to(torch.float32).numpy()
-    return tensors
+        if not _is_plain(tensor):
+            raise _refusal(path, f"{_short(repr(name))} is a tensor of a kind that no weights are")
+    # Tensors may share their numbers, and one number may stand for all of a tensor: few bytes for gigabytes.
+    if (size := 4 * sum(tensor.numel() for tensor in content.values())) > MOST_BYTES:
+        raise _refusal(path, f"its tensors have {size} bytes; at most {MOST_BYTES} are read")
+    # Networks that were trained on several devices have this before every name.
+    return {name.removeprefix("module."): tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()}
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor is nothing but real numbers in memory."""
+    import torch
+
+    return (
+        tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and not (tensor.is_nested or tensor.is_quantized or tensor.is_neg() or tensor.is_complex())
+    )
 
 
 def _require_small_archive(path: Path) -> None:
@@ -125,29 +135,40 @@ def _require_small_archive(path: Path) -> None:
 
 def _read_safetensors(path: Path) -> Tensors:
     """Eight bytes of length, a table in JSON, the numbers; read here, so that torch is all that is needed."""
-    content = path.read_bytes()
+    with open_plain(path) as file:
+        content = file.read(MOST_BYTES)
     try:
         length = struct.unpack("<Q", content[:8])[0]
         if length > min(MOST_HEADER_BYTES, len(content) - 8):
             raise ValueError("its table is longer than the file")
-        table = json.loads(content[8 : 8 + length])
-        data = memoryview(content)[8 + length :]
+        table = parse_json(content[8 : 8 + length])
+        data, taken = memoryview(content)[8 + length :], 0
         tensors = {}
         for name, entry in table.items():
             if name == "__metadata__":
                 continue
             start, stop = entry["data_offsets"]
-            shape = tuple(int(side) for side in entry["shape"])
+            shape = tuple(entry["shape"])
             if entry["dtype"] != "F32":
                 raise ValueError(f"{name!r} is of type {entry['dtype']}; F32 is read")
+            if not all(type(side) is int and 0 < side <= MOST_BYTES for side in shape):
+                raise ValueError(f"{name!r} has sides that none can have")
             if not 0 <= start <= stop <= len(data) or math.prod(shape) * 4 != stop - start:
                 raise ValueError(f"{name!r} does not lie where its table says")
+            taken += stop - start
+            if taken > len(data):
+                raise ValueError("its tensors share their numbers")
             tensors[name] = np.frombuffer(data[start:stop], "<f4").reshape(shape).astype(np.float32)
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
-        raise _refusal(path, f"no safetensors, or damaged ({error})") from error
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise _refusal(path, f"no safetensors, or damaged ({_short(error)})") from error
     if not tensors:
         raise _refusal(path, "it holds no tensors")
     return tensors
+
+
+def _short(text: object) -> str:
+    """What a file says, in a message: as one line, and not all of it."""
+    return " ".join(str(text).split())[:200]
 
 
 def _refusal(path: Path, why: str) -> InputError:

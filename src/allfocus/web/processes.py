@@ -99,12 +99,15 @@ class WorkerProcess:
                 # As for this process, so that a library that was found here is found there.
                 environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
                 environment[MEMORY_LIMIT] = str(self._memory or "")
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "allfocus.web.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=environment,
-                )
+                try:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-P", "-m", "allfocus.web.worker"],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        env=environment,
+                    )
+                except OSError as error:
+                    raise TaskError(_why_none_starts(error)) from error
             return self._process
 
     def _reap(self, process: "subprocess.Popen[bytes]") -> int:
@@ -115,6 +118,12 @@ class WorkerProcess:
                 with contextlib.suppress(OSError):  # what was not yet written has nobody to read it
                     pipe.close()
         return code
+
+
+def _why_none_starts(error: OSError) -> AllfocusError:
+    return AllfocusError(
+        f"no process can be started for it ({error.strerror}); end other programs, and try again", code="memory"
+    )
 
 
 def _why_it_ended(code: int) -> AllfocusError:

@@ -71,7 +71,10 @@ def read_queue(work: Path) -> KeptQueue:
     try:
         with open_plain(work / FILE) as file:
             content = parse_json(file.read(MOST_BYTES))
-        return KeptQueue(content["paused"] is True, tuple(_work(*each) for each in content["waiting"]))
+        waiting = [_work(*each) for each in content["waiting"]]
+        # What is named twice would be done twice, at the same time and in the same place.
+        once = {(work.job_id, work.alternative and (work.method, work.slabs)): work for work in reversed(waiting)}
+        return KeptQueue(content["paused"] is True, tuple(reversed(once.values())))
     except InputError as error:
         if error.code != "no-such-file":
             _log.warning("%s: the queue cannot be read (%s)", work / FILE, error)

@@ -1,5 +1,8 @@
 """Videos of focus sweeps, made here."""
 
+import os
+import sys
+
 import cv2
 import numpy as np
 import pytest
@@ -99,6 +102,41 @@ def test_a_video_that_is_cut_off_is_damaged(scene, tmp_path, code, ending):
     cut.write_bytes(whole[: len(whole) * 6 // 10])
     with pytest.raises(InputError, match=rf"cut\.{ending}: only \d+ of its 24 frames can be decoded"):
         open_stack(cut)
+
+
+@pytest.mark.parametrize(("code", "ending"), [LOSSLESS, LOSSY, ("MJPG", "avi")])
+def test_damage_inside_a_frame_is_told_although_the_decoder_hides_it(scene, tmp_path, code, ending):
+    whole = film(tmp_path / f"whole.{ending}", scene.frames[:6], code)
+    assert choose_frames(whole)
+    data = bytearray(whole.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 256] = bytes(256)
+    damaged = tmp_path / f"damaged.{ending}"
+    damaged.write_bytes(data)
+    capture = cv2.VideoCapture(str(damaged))
+    assert sum(1 for _ in iter(capture.grab, False)) >= 5  # nothing else would show it
+    with pytest.raises(InputError, match=r"a part of it cannot be decoded") as caught:
+        open_stack(damaged)
+    assert caught.value.code == "damaged-picture"
+
+
+@pytest.mark.parametrize(
+    "name", [b"concat:a.mp4", b"file:a.mp4", b"-a.mp4", b"%d.mp4", b"a'\" ;.mp4", b"x" * 250 + b".mp4"]
+)
+def test_the_name_of_a_video_is_a_name_and_never_a_protocol_or_an_option(scene, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    film(tmp_path / "a.mkv", scene.frames[:3]).rename(os.fsdecode(name))
+    assert open_stack(os.fsdecode(name)).count >= 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of bytes")
+@pytest.mark.parametrize("name", [b"a\xff.mp4", b"folder\xff/a.mp4"])
+def test_a_video_whose_name_is_no_text_is_told_and_does_not_end_the_program(scene, tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    path.parent.mkdir(exist_ok=True)
+    film(tmp_path / "a.mkv", scene.frames[:3]).rename(path)
+    with pytest.raises(InputError, match="not UTF-8"):
+        open_stack(path)
 
 
 def test_frames_of_a_video_know_their_numbers(sweep):
