@@ -66,7 +66,7 @@ def find_preset(name: str, own: Mapping[str, FuseOptions]) -> FuseOptions:
         f"there is no preset {name!r}; the nearest is {nearest!r}",
         hint=[
             "list them with `allfocus presets`",
-            "name the folder of a studio that has another (serve --work) in ALLFOCUS_WORK",
+            "name the folder of a studio that has others in ALLFOCUS_WORK",
         ],
         code="bad-option",
     )
