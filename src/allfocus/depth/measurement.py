@@ -47,6 +47,8 @@ NOISE_EVERY, GROWTH_EVERY = 7, 5
 """Of the pixels of these tiles, every so many tell the noise and how blur grows."""
 BRIGHTNESS_WIDTH = 2.0
 """Standard deviation in pixels over which the brightness of a place is taken."""
+FEWEST_ALONE = 0.1
+"""Share of a tile in which surfaces must lie alone for the growth of blur to be learned there and not everywhere."""
 LEAST_ERROR = 0.005
 """The least standard error that there is, in steps."""
 ERROR_SHARE, END_SHARE = 1.46, 2.44
@@ -259,6 +261,8 @@ def _learn(stack: FusedStack, gather: Callable[[DepthTile], Gathered]) -> CurveS
         curves = own.curves.without_noise(variance, colours=own.colours)
         # Between hairs the blur of one lies over the other: it seems to grow less than it does.
         blur, alone = BlurScale(own.picture, variance), ~find_mixed(own.decision)
+        if alone[own.inside].mean() < FEWEST_ALONE:  # finely stepped, noisy: decisions jump by frames everywhere
+            alone[:] = True
         growths.append(gather_growth(curves, blur, alone, own.inside)[:, ::GROWTH_EVERY])
         energies = curves.energies[:, :, *own.inside]
         rows, columns = np.nonzero(curves.own[own.inside] & np.isfinite(energies[0]).all(axis=0))

@@ -46,9 +46,6 @@ noise moves them apart in both directions, what is wrong about the curves in one
 FEWEST_OWN, OWN_WIDTH = 0.2, 3.0
 """Share of the pixels around a place (standard deviation of the weight in pixels) that must tell their depth
 themselves."""
-SCATTER = 0.06
-"""Steps by which measurements may scatter about the surface through them (standard deviation around a pixel), beyond
-what their own errors explain; with more it is none: hairs before something, or what lies behind them."""
 FROM_DECISION = 0.75
 """Frames by which the surface may lie off what was decided for a pixel."""
 MARGIN = round(4 * MEETING_WIDTH) + 2 * RADIUS
@@ -99,9 +96,6 @@ def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.int
     surface = _fit_planes(values, weight, once, likeness)
     there = np.isfinite(start) & (_mean_around(known, OWN_WIDTH) >= np.float32(FEWEST_OWN))
     there &= ~(np.abs(surface - decided) > np.float32(FROM_DECISION))
-    off = np.where(known, np.clip(values - np.nan_to_num(surface), -NEAR, NEAR), 0)
-    unexplained = np.square(off) - np.nan_to_num(variance)
-    there &= _weighted_mean(unexplained, weight, OWN_WIDTH) < np.float32(SCATTER**2)
     apart = np.abs(_weighted_mean(peaks.spread, weight, APART_WIDTH))
     return Surface(np.where(there, surface, np.float32(np.nan)), apart)
 

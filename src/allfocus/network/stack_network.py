@@ -149,8 +149,8 @@ class Refiner(nn.Module):
         logits = torch.unflatten(convolve_to_pixels(merged, self.head).float()[:, 0], 0, (-1, sources))
         logits = _inherit(logits, self.inheritance, behind, competing)
         colours, before = _veil_inputs(frames, above, competing)
-        context = torch.cat([functional.avg_pool2d(merged, 2), colours.to(merged.dtype)], dim=1)
-        update = self.veil_second(functional.relu(self.veil_first(context)))
+        seen = convolve_both(functional.avg_pool2d(merged, 2), colours.to(merged.dtype), self.veil_first)
+        update = self.veil_second(functional.relu(seen))
         return Decision(logits, _correct_veil(before, update))
 
 
@@ -268,8 +268,8 @@ class StackNetwork(nn.Module):
         near: Tensor | None,
     ) -> Tensor:
         colours, before = _veil_inputs(frames, above, competing)
-        seen = torch.cat([context, keep(colours.to(context.dtype), near)], dim=1)
-        update = self.veil_second(keep(functional.relu(self.veil_first(seen)), near))
+        seen = convolve_both(context, keep(colours.to(context.dtype), near), self.veil_first)
+        update = self.veil_second(keep(functional.relu(seen), near))
         return _correct_veil(before, update)
 
     def levels(
@@ -338,6 +338,16 @@ def convolve_to_pixels(features: Tensor, layer: nn.Conv2d) -> Tensor:
     weight = torch.stack(shifted).reshape(2, 2, 2, 2, -1, 4, 4).transpose(1, 2).flatten(0, 3)
     bias = None if layer.bias is None else layer.bias.view(1, 2, 1, 2).expand(2, 2, 2, 2).flatten()
     return functional.pixel_shuffle(functional.conv2d(features, weight, bias, stride=2, padding=1), 4)
+
+
+def convolve_both(first: Tensor, second: Tensor, layer: nn.Conv2d) -> Tensor:
+    """Returns the convolution of two maps, one after the other in its channels, without joining them.
+
+    Processors have a fast way for channels in multiples of 16, which the sum of both is not.
+    """
+    weight, width = layer.weight, first.shape[1]
+    seen = functional.conv2d(first, weight[:, :width], layer.bias, padding=layer.padding)
+    return seen + functional.conv2d(second, weight[:, width:], padding=layer.padding)
 
 
 def reduce_frames(frames: Tensor, level: int) -> Tensor:

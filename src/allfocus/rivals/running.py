@@ -132,7 +132,8 @@ def to_tensors(frames: Sequence[Picture], device: torch.device) -> list[Tensor]:
 
 def _to_tensor(frame: Picture) -> Tensor:
     colour = frame if frame.ndim == 3 else np.repeat(frame[..., np.newaxis], 3, axis=2)
-    return torch.from_numpy(np.ascontiguousarray(colour.transpose(2, 0, 1), np.float32))[None]
+    # A copy always: torch takes no array that must not be written to.
+    return torch.from_numpy(np.array(colour.transpose(2, 0, 1), np.float32, order="C"))[None]
 
 
 def to_picture(fused: Tensor, like: Picture) -> Picture:

@@ -100,6 +100,8 @@ def fuse_zmff(frames: Sequence[Picture], *, device: str = "auto", steps: int = S
 def _fit(stack: Tensor, steps: int) -> Tensor:
     """The picture (1, 3, H, W) after fitting."""
     count = len(stack)
+    if not any(bool(slopes.any()) for slopes in _slopes(stack)):
+        return stack.mean(dim=0, keepdim=True)  # nothing to choose by, and nothing that could be normalised
     picture_network = Hourglass(3 * count, 3).to(stack.device)
     mask_network = Hourglass(NOISE_CHANNELS, count).to(stack.device)
     seen = stack.reshape(1, -1, *stack.shape[2:])

@@ -19,6 +19,7 @@ from allfocus.network.stack_network import (
     StackNetwork,
     StackNetworkConfig,
     compose,
+    convolve_both,
     convolve_cells,
     convolve_to_pixels,
     distance_behind,
@@ -240,6 +241,12 @@ def test_the_pixels_of_four_cells_at_once_are_those_of_each():
     layer, features = torch.nn.Conv2d(6, 4, 3, padding=1), torch.randn(2, 6, 8, 12)
     expected = functional.pixel_shuffle(layer(features), 2)
     torch.testing.assert_close(convolve_to_pixels(features, layer), expected, atol=1e-5, rtol=0)
+
+
+def test_two_maps_are_convolved_as_if_they_were_joined():
+    layer, first, second = torch.nn.Conv2d(7, 3, 3, padding=1), torch.randn(2, 5, 6, 8), torch.randn(2, 2, 6, 8)
+    expected = layer(torch.cat([first, second], dim=1))
+    torch.testing.assert_close(convolve_both(first, second, layer), expected, atol=1e-5, rtol=0)
 
 
 def test_pixels_beyond_the_reach_change_nothing():
