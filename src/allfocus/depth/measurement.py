@@ -55,7 +55,7 @@ ERROR_SHARE, END_SHARE = 1.46, 2.44
 """The standard error is so many times the distance between what the two bands measure, between the frames and within
 half a step of the ends of the stack, where one side of the curve is seen. Noise moves each band its own way, and so
 does what the shape of the curve has wrong. Fitted to rendered scenes with known depth so that 68 % of the textured
-pixels of each lie within one, as near as two factors come to that (59 to 76 % of the stacks of the seeds 1 to 3);
+pixels of each lie within one, as near as two factors come to that;
 benchmarks/depth_accuracy.py measures it on other seeds, and ``--fit`` fits it anew."""
 
 

@@ -46,7 +46,7 @@ def from_integers(samples: NDArray[Any], *, white: int | None = None) -> NDArray
     """
     if samples.dtype.kind == "f":
         return np.ascontiguousarray(samples, np.float32)
-    # Cast, then divided in place: seven times as fast as a division that casts, and a large picture is not held thrice.
+    # Cast, then divided in place: faster than a division that casts, and a large picture is not held three times.
     scaled = samples.astype(np.float32)
     scaled /= np.float32(white or np.iinfo(samples.dtype).max)
     return scaled
