@@ -123,9 +123,14 @@ def fuse(address: str, name: str, frames: list[Path] | Path, **options: Any) -> 
     else:
         for path in frames:
             call(address, f"/api/jobs/{identity}/frames?name={path.name}", path)
+    fuse_again(address, identity, **options)
+    return identity
+
+
+def fuse_again(address: str, identity: str, **options: Any) -> None:
+    """Give a job of the studio one more result, and wait for it."""
     call(address, f"/api/jobs/{identity}/start", options)
     while (job := call(address, f"/api/jobs/{identity}"))["state"] in ("queued", "running"):
         time.sleep(0.3)
     if job["state"] != "done":
-        raise SystemExit(f"{name}: {job['state']}: {job['error']}")
-    return identity
+        raise SystemExit(f"{job['name']}: {job['state']}: {job['error']}")

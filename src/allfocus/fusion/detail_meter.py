@@ -155,6 +155,7 @@ class DetailMeter:
         self._strongest = [np.zeros(shape, np.float32) for shape in shapes]
         self._calmest = [np.full(shape, np.inf, np.float32) for shape in shapes]
         self._which = [np.full(shape, -1, np.int16) for shape in shapes]
+        self._showing = [_ShowingFrames(shape) for shape in shapes]
         self._lowest, self._highest = np.inf, -np.inf
         self._count = 0
 
@@ -189,6 +190,7 @@ class DetailMeter:
             else:
                 cv2.min(self._calmest[band], own, dst=self._calmest[band])
             self._which[band][borne_out > self._best[band]] = self._count
+            self._showing[band].add(borne_out, self._best[band], self._count)
             cv2.max(self._best[band], borne_out, dst=self._best[band])
             cv2.max(self._strongest[band], own, dst=self._strongest[band])
         self._count += 1
@@ -303,15 +305,38 @@ class DetailMeter:
         rows, columns = (-(-length // 2) for length in self._grey_size)
         loss, strength = np.zeros((rows, columns), np.float32), np.zeros((rows, columns), np.float32)
         which = np.full((rows, columns), -1, np.int16)
+        showing = np.full((rows, columns, 2), -1, np.int16)
         for band, own in enumerate(shown):
             here = _enlarge(own, band, (rows, columns))
             loss[here] = _enlarge(losses[band], band, (rows, columns))[here]
             strength[here] = _enlarge(missing[band], band, (rows, columns))[here]
             which[here] = _enlarge(self._which[band], band, (rows, columns))[here]
+            for end, frames in enumerate((self._showing[band].first, self._showing[band].last)):
+                showing[here, end] = _enlarge(frames, band, (rows, columns))[here]
         cell = 2 * self._scale
         share, erased = (100 * float((loss > limit).mean()) for limit in (0, ERASED))
         places = find_places(loss, strength, which, cell, self._size)
-        return LostDetail(share, erased, shares, loss, which, cell, places, strength=strength)
+        return LostDetail(share, erased, shares, loss, which, cell, places, strength=strength, showing=showing)
+
+
+class _ShowingFrames:
+    """From which frame to which each cell of a band is shown nearly as well as by the best, while frames pass by.
+
+    Energies are compared by steps of about a half octave, of which float32 has the number in its upper bits: frames
+    within a step of the best have at least half of its energy.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.first, self._first_of_step, self.last = (np.full(shape, -1, np.int16) for _ in range(3))
+
+    def add(self, energy: Map, best: Map, number: int) -> None:
+        """Looks at a frame; ``best`` is the most that any before it has."""
+        step, before = (np.ascontiguousarray(values).view(np.int32) >> 22 for values in (energy, best))
+        rise = step - before
+        np.copyto(self.first, self._first_of_step, where=rise == 1)
+        self.first[rise > 1] = number
+        self._first_of_step[rise > 0] = number
+        self.last[(rise >= -1) & (energy > 0)] = number
 
 
 def _halve(values: Map) -> Map:
