@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from allfocus.fusion.detail_meter import FAINT
 from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.lost_detail import LostDetail
-from allfocus.fusion.lost_things import Cells, find_places_of_mask, find_things, largest_side
+from allfocus.fusion.lost_things import Cells, find_things, gather_cells, largest_side
 from allfocus.fusion.stack_fusion import FusionResult
 
 LOST, UNSURE = "lost", "unsure"
@@ -139,7 +139,7 @@ def _unsure_faults(fusion: FusionResult, size: tuple[int, int]) -> Iterator[Faul
     mean, square, sure = (_reduce(own, shape) for own in (grey, grey * grey, fusion.confidence))
     texture = np.sqrt(np.maximum(square - mean * mean, 0)) / max(float(high - low), 1e-9)
     doubt = np.where(sure < CONFIDENT, (1 - sure / CONFIDENT) * texture, 0).astype(np.float32)
-    for cells in find_places_of_mask((doubt > 0) & (texture > CALM), min(LARGEST_UNSURE, largest_side(size)) // UNSURE_CELL):
+    for cells in gather_cells((doubt > 0) & (texture > CALM), min(LARGEST_UNSURE, largest_side(size)) // UNSURE_CELL):
         if len(cells) < SMALLEST_UNSURE:
             continue
         rows, columns = np.minimum(cells * UNSURE_CELL + UNSURE_CELL // 2, np.array(size) - 1).T

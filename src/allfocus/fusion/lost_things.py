@@ -25,6 +25,8 @@ THIN = 0.2
 """The width of a thin thing as part of its length, at most."""
 APART = 6
 """Cells that may lie between two parts of one thing that the same frame shows."""
+MOST_PARTS = 1000
+"""The strongest that are put together; what is weaker than those nobody comes to look at."""
 OWN_SHARE = 0.2
 """The part of a place from which on a second frame gets a fault of its own."""
 
@@ -42,16 +44,6 @@ class LostThing:
     strength: float
     """The sum over its cells of what is missing."""
 
-    @property
-    def first(self) -> NDArray[np.intp]:
-        """Its upper left cell."""
-        return np.asarray(self.cells.min(axis=0))
-
-    @property
-    def extent(self) -> NDArray[np.intp]:
-        """Cells down and across."""
-        return np.asarray(np.ptp(self.cells, axis=0) + 1)
-
 
 def largest_side(size: tuple[int, int]) -> int:
     """Pixels a side up to which a place of a picture is not cut."""
@@ -68,12 +60,13 @@ def find_things(lost: LostDetail, size: tuple[int, int]) -> list[LostThing]:
     if lost.strength is None or not lost.map.any():
         return []
     side = max(1, largest_side(size) // lost.cell)
-    parts = [part for place in find_places_of_mask(lost.map > 0, side) for part in _by_frame(lost, place)]
+    places = gather_cells(lost.map > 0, side, longest=LONGEST_THING * side)
+    parts = [part for place in places for part in _by_frame(lost, place)]
     return _put_together(lost, parts, side)
 
 
-def find_places_of_mask(mask: NDArray[np.bool_], side: int) -> Iterator[Cells]:
-    """The cells of a mask that lie together, in pieces of about ``side`` cells across and down, or long and thin."""
+def gather_cells(mask: NDArray[np.bool_], side: int, *, longest: int = 0) -> Iterator[Cells]:
+    """The cells of a mask that lie together, in pieces of about ``side`` cells a side; ``longest`` for thin ones."""
     reach = np.ones((GAP + 1, GAP + 1), np.uint8)
     count, labels = cv2.connectedComponents(cv2.dilate(mask.astype(np.uint8), reach), connectivity=8)
     cells = np.argwhere(mask)
@@ -82,9 +75,9 @@ def find_places_of_mask(mask: NDArray[np.bool_], side: int) -> Iterator[Cells]:
     for place in np.split(cells[order], np.cumsum(np.bincount(numbers, minlength=count))[:-1]):
         if len(place):
             first, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
-            longest = LONGEST_THING * side if is_thin(place) else side
+            most = max(1, side, longest if is_thin(place) else 0)
             # Even pieces, which may be half as large again: a cut must not leave a sliver.
-            pieces = (place - first) * np.maximum(1, np.rint(extent / longest).astype(int)) // extent
+            pieces = (place - first) * np.maximum(1, np.rint(extent / most).astype(int)) // extent
             for piece in np.unique(pieces, axis=0):
                 yield place[(pieces == piece).all(axis=1)]
 
@@ -137,37 +130,45 @@ def _by_frame(lost: LostDetail, place: Cells) -> Iterator[LostThing]:
 
 def _put_together(lost: LostDetail, parts: list[LostThing], side: int) -> list[LostThing]:
     """Parts that hardly lie apart and that the frame of the strongest of them shows, as one thing each."""
-    waiting = sorted(parts, key=lambda part: -part.strength)
+    waiting = sorted(parts, key=lambda part: -part.strength)[:MOST_PARTS]
+    first, last = (np.array([end(part.cells, axis=0) for part in waiting]) for end in (np.min, np.max))
+    is_free = np.ones(len(waiting), bool)
     things = []
-    while waiting:
-        thing = waiting.pop(0)
-        grown = True
-        while grown:
-            near = [part for part in _near(thing, waiting) if _belongs(lost, thing, part, side)]
-            grown = bool(near)
-            for part in near[:1]:
-                waiting = [other for other in waiting if other is not part]
-                cells = np.concatenate([thing.cells, part.cells])
-                thing = LostThing(cells, thing.frame, thing.strength + part.strength)
+    for number, thing in enumerate(waiting):
+        if not is_free[number]:
+            continue
+        is_free[number] = False
+        found: int | None = number
+        while found is not None:
+            low, high = thing.cells.min(axis=0) - APART, thing.cells.max(axis=0) + APART
+            close = np.flatnonzero(is_free & (first <= high).all(axis=1) & (last >= low).all(axis=1))
+            near = _around(thing, low, high) if len(close) else None
+            fitting = (
+                int(one)
+                for one in close
+                if near is not None
+                and _touches(near, waiting[one].cells - low)
+                and _belongs(lost, thing, waiting[one], side)
+            )
+            found = next(fitting, None)
+            if found is not None:
+                is_free[found] = False
+                cells = np.concatenate([thing.cells, waiting[found].cells])
+                thing = LostThing(cells, thing.frame, thing.strength + waiting[found].strength)
         things.append(thing)
     return things
 
 
-def _near(thing: LostThing, parts: list[LostThing]) -> list[LostThing]:
-    """The parts with a cell that is hardly apart from one of a thing."""
-    low, high = thing.first - APART, thing.first + thing.extent + APART
-    close = [part for part in parts if (part.first < high).all() and (part.first + part.extent > low).all()]
-    if not close:
-        return []
-    around = np.zeros(tuple(high - low), np.uint8)
+def _around(thing: LostThing, low: NDArray[np.intp], high: NDArray[np.intp]) -> NDArray[np.uint8]:
+    """1 for each cell that is hardly apart from one of a thing, in the box of these corners."""
+    around = np.zeros(tuple(high - low + 1), np.uint8)
     around[tuple((thing.cells - low).T)] = 1
-    around = cv2.dilate(around, np.ones((2 * APART + 1, 2 * APART + 1), np.uint8))
+    return np.asarray(cv2.dilate(around, np.ones((2 * APART + 1, 2 * APART + 1), np.uint8)), np.uint8)
 
-    def reaches(part: LostThing) -> bool:
-        inside = part.cells[((part.cells >= low) & (part.cells < high)).all(axis=1)]
-        return bool(around[tuple((inside - low).T)].any())
 
-    return [part for part in close if reaches(part)]
+def _touches(near: NDArray[np.uint8], cells: Cells) -> bool:
+    inside = cells[((cells >= 0) & (cells < near.shape)).all(axis=1)]
+    return bool(near[tuple(inside.T)].any())
 
 
 def _belongs(lost: LostDetail, thing: LostThing, part: LostThing, side: int) -> bool:

@@ -83,7 +83,8 @@ def bent_leg(shown: tuple[tuple[float, float], ...], *, gap: int = 0) -> FusionR
     for number in range(6):
         frame = np.full((320, 480), 0.6, np.float32)
         strengths = shown[number] if number < len(shown) else (0.0, 0.0)
-        for (start, end), strength in zip((((60, 60), (200, 150)), ((206 + gap, 152), (420, 170))), strengths, strict=True):
+        parts = (((60, 60), (200, 150)), ((206 + gap, 152), (420, 170)))
+        for (start, end), strength in zip(parts, strengths, strict=True):
             leg = np.zeros_like(frame)
             cv2.line(leg, start, end, 1.0, 4, cv2.LINE_AA)
             frame *= 1 - 0.8 * strength * leg
