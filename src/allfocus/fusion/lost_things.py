@@ -23,7 +23,7 @@ LONGEST_THING = 3
 """How many times as long as a place a thin thing may be."""
 THIN = 0.2
 """The width of a thin thing as part of its length, at most."""
-APART = 6
+APART = 12
 """Cells that may lie between two parts of one thing that the same frame shows."""
 MOST_PARTS = 1000
 """The strongest that are put together; what is weaker than those nobody comes to look at."""
