@@ -16,6 +16,7 @@ from allfocus.files.opening import open_plain
 from allfocus.files.protection import name_key
 from allfocus.images.listing import RESULT_PREFIX, SUFFIXES, natural_order, split_pairs
 from allfocus.images.photo_facts import read_photo_facts
+from allfocus.progress import Notice
 
 Answer = TypeVar("Answer")
 
@@ -108,7 +109,7 @@ def find_stacks(
         pictures = [picture for picture in pictures if picture not in results]
         if on_left_out is not None:
             for picture, name in results.items():
-                on_left_out(picture, f"is the fused picture of {name}")
+                on_left_out(picture, Notice(f"is the fused picture of {name}"))
         if not pictures:
             continue
         for alike in _by_ending(pictures) if by in ("time", "number", "auto") else [pictures]:
