@@ -41,7 +41,7 @@ function draw() {
   const isNew = !box.firstChild;
   if (isNew) box.append(...build());
   update(job, progress);
-  if (isNew) box.scrollIntoView({ block: "nearest" }); // in a narrow window it stands above the frames
+  if (isNew) requestAnimationFrame(() => box.scrollIntoView({ block: "nearest" })); // narrow windows have it above the frames
 }
 
 function build() {
