@@ -330,12 +330,11 @@ def _open_session(device: str, threads: int, weights: str | None, kind: Kind) ->
         # The shipped one is as trusted as the code beside it.
         content = file.read_bytes() if weights is None else read_network(file)
         session = onnxruntime.InferenceSession(content, options, **settings)
+        parts = session.get_modelmeta().custom_metadata_map
+        if any(key is not None and key not in parts for key in GRAPH_KEYS.values()):
+            raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
         if (key := GRAPH_KEYS[kind]) is not None:
-            parts = session.get_modelmeta().custom_metadata_map
-            if key not in parts:
-                raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
-            graph = parts[key]
-            session = onnxruntime.InferenceSession(base64.b64decode(graph), options, **settings)
+            session = onnxruntime.InferenceSession(base64.b64decode(parts[key]), options, **settings)
         names, outputs = [entry.name for entry in session.get_inputs()], len(session.get_outputs())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
