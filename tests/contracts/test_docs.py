@@ -1,6 +1,5 @@
 """The pages hold: links lead somewhere, commands are understood and run, Python compiles, pictures are ours."""
 
-import importlib.util
 import re
 import shlex
 import shutil
@@ -12,6 +11,7 @@ import click
 import numpy as np
 import pytest
 import tifffile
+from scripts import load_script
 
 import allfocus as allfocus_package
 from allfocus.cli.main import allfocus, run
@@ -140,10 +140,7 @@ def test_a_wrong_link_would_be_noticed(tmp_path):
 
 
 def test_the_pictures_are_those_the_script_makes_and_are_shown():
-    description = importlib.util.spec_from_file_location("make_pictures", ROOT / "docs" / "make_pictures.py")
-    module = importlib.util.module_from_spec(description)
-    description.loader.exec_module(module)
-    made = [IMAGES / name for name in module.PICTURES]
+    made = [IMAGES / name for name in load_script("docs/make_pictures.py").PICTURES]
     shown = {(page.parent / link).resolve() for page in PAGES for link in links(page) if "images/" in link}
     for picture in made:
         assert picture.exists(), f"run python docs/make_pictures.py {picture.name}"
