@@ -15,8 +15,6 @@ from PIL import Image, ImageCms
 from allfocus.images.encoders import png_chunk
 from allfocus.images.writing import write_image
 
-Samples = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
-
 
 def make_files() -> dict[str, bytes]:
     """A small valid file of each format and of each way to store pixels in it."""
@@ -32,7 +30,7 @@ def make_files() -> dict[str, bytes]:
     }
 
 
-def _pillow_files(levels: Samples) -> dict[str, bytes]:
+def _pillow_files(levels: NDArray[Any]) -> dict[str, bytes]:
     exif = Image.Exif()
     exif[0x0112], exif[0x010F] = 6, "Maker"
     adobe = Image.Exif()
@@ -63,7 +61,7 @@ def _pillow_files(levels: Samples) -> dict[str, bytes]:
     }
 
 
-def _png_files(levels: Samples) -> dict[str, bytes]:
+def _png_files(levels: NDArray[Any]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         plain = write_image(levels, Path(folder) / "a.png", history="made to be broken").read_bytes()
     gamma = png_chunk(b"gAMA", struct.pack(">I", 45455))
@@ -71,8 +69,8 @@ def _png_files(levels: Samples) -> dict[str, bytes]:
     return {"png 16": plain, "png exponent": plain[:33] + gamma + primaries + plain[33:]}
 
 
-def _tiff_files(levels8: Samples, levels16: Samples) -> dict[str, bytes]:
-    def save(samples: Samples, **options: Any) -> bytes:
+def _tiff_files(levels8: NDArray[Any], levels16: NDArray[Any]) -> dict[str, bytes]:
+    def save(samples: NDArray[Any], **options: Any) -> bytes:
         file = io.BytesIO()
         tifffile.imwrite(file, samples, **{"photometric": "rgb", **options})
         return file.getvalue()
@@ -106,7 +104,7 @@ def _tiff_files(levels8: Samples, levels16: Samples) -> dict[str, bytes]:
     }
 
 
-def _optional_files(levels: Samples) -> dict[str, bytes]:
+def _optional_files(levels: NDArray[Any]) -> dict[str, bytes]:
     """HEIF and RAW, where their packages are installed."""
     found = {}
     if importlib.util.find_spec("pillow_heif"):
@@ -121,7 +119,7 @@ def _optional_files(levels: Samples) -> dict[str, bytes]:
     return found
 
 
-def raw_file(levels: Samples) -> bytes:
+def raw_file(levels: NDArray[Any]) -> bytes:
     """A DNG file: samples below a Bayer filter, a camera's name, and matrices that change nothing."""
     ones = (1, 1, 1, 1, 1, 1)
     identity = (1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1)

@@ -36,7 +36,7 @@ class ReadablePicture(Protocol):
         """Of its samples."""
         ...
 
-    def __getitem__(self, part: tuple[slice, slice], /) -> Any:
+    def __getitem__(self, part: tuple[slice, slice], /) -> NDArray[Any]:
         """The samples of some rows and columns."""
         ...
 

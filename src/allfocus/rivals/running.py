@@ -1,9 +1,10 @@
 """What all rebuilt networks share: the device, strict loading, pictures as tensors, luminance, folding of stacks."""
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -65,7 +66,7 @@ def load_network(
     return _load(build, path, rename, prefix, str(device), stamp)  # type: ignore[return-value]  # the cache forgets which network it is
 
 
-def _stat(path: Path) -> Any:
+def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except OSError:

@@ -83,10 +83,10 @@ def build(kind: type[Record], table: dict[str, Any], where: str, section: str = 
         if key not in hints:
             nearest = difflib.get_close_matches(key[:50], hints, n=1, cutoff=0.0)
             raise InputError(f"{where}: unknown key {section}{short(key)}; did you mean {section}{nearest[0]}?")
-    values = {}
+    values: dict[str, object] = {}
     for key, value in table.items():
         hint = hints[key]
-        if dataclasses.is_dataclass(hint):
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             if not isinstance(value, dict):
                 raise InputError(f"{where}: {section}{key} must be a section")
             values[key] = build(hint, value, where, f"{section}{key}.")
