@@ -1,5 +1,7 @@
 """The pages hold: links lead somewhere, commands are understood and run, Python compiles, pictures are ours."""
 
+import ast
+import importlib
 import re
 import shlex
 import shutil
@@ -117,6 +119,18 @@ def test_every_command_in_the_text_is_understood(page):
 def test_every_block_of_python_compiles(page):
     for number, block in enumerate(blocks(page, "python"), start=1):
         compile(textwrap.dedent(block), f"{name_of(page)}, block {number}", "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_name_of_ours_in_a_block_of_python_exists(page):
+    for block in blocks(page, "python"):
+        tree = ast.parse(textwrap.dedent(block))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("allfocus"):
+                module = importlib.import_module(node.module)
+                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "allfocus":
+                assert hasattr(allfocus_package, node.attr), f"there is no allfocus.{node.attr}"
 
 
 def test_there_is_something_to_check():
