@@ -38,11 +38,11 @@ def lead(behind: Tensor) -> Tensor:
 
 def inherit(logits: Tensor, share: Tensor, behind: Tensor, competing: Tensor) -> Tensor:
     """Returns the logits with a share of what the level above said, and without the sources that it left out."""
-    inherited = logits + share * enlarge(behind)
-    running = enlarge(competing)
+    inherited = logits + share * double(behind)
+    running = double(competing)
     return torch.where(running > 0, inherited + torch.log(running.clamp(min=1e-4)), LEFT_OUT)
 
 
-def enlarge(maps: Tensor) -> Tensor:
+def double(maps: Tensor) -> Tensor:
     """Returns maps (batch, channels, height, width) of the level above at twice the height and width."""
     return functional.interpolate(maps, scale_factor=2.0, mode="bilinear", align_corners=False)

@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep
 from allfocus.network.contract import LEFT_OUT
-from allfocus.network.inheritance import competition, distance_behind, enlarge, inherit, lead
+from allfocus.network.inheritance import competition, distance_behind, double, inherit, lead
 from allfocus.network.veils import local_light, unveil
 
 REACH = 41
@@ -366,7 +366,7 @@ def _veil_inputs(frames: Tensor, above: Decision | None, competing: Tensor | Non
         # Of a source that is left out nothing is known, whether or not somebody has computed it.
         there = functional.max_pool2d(competing, 4)[:, :, None] > 0
         known = torch.where(there, above.veil, 0.0)
-        before = torch.unflatten(enlarge(known.flatten(0, 1)), 0, above.veil.shape[:2])
+        before = torch.unflatten(double(known.flatten(0, 1)), 0, above.veil.shape[:2])
     return torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1), before
 
 

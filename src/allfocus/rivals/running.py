@@ -22,7 +22,7 @@ LUMINANCE = (0.299, 0.587, 0.114)
 """Rec. 601, as JPEG has it: values over the full range, colour around one half."""
 
 
-def choose_device(device: str) -> torch.device:
+def torch_device(device: str) -> torch.device:
     """The device that a name means: ``auto`` is a GPU where there is one.
 
     Raises:
@@ -33,7 +33,7 @@ def choose_device(device: str) -> torch.device:
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def load_network(
+def load_rival(
     build: Callable[[], Network],
     weights: Path | str | None,
     *,

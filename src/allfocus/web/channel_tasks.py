@@ -52,7 +52,7 @@ def make_channel_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tel
         size = (max(1, round(small.shape[1] * scale)), max(1, round(small.shape[0] * scale)))
         small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_AREA), np.float32)
     Path(target).parent.mkdir(exist_ok=True)
-    replace_file(Path(target), jpeg_bytes(np.rint(small * 255).astype(np.uint8), quality=85), overwrite=True)
+    replace_file(Path(target), jpeg_bytes(to_integers(small, 8), quality=85), overwrite=True)
 
 
 def fuse_channel_job(
