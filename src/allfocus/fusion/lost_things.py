@@ -101,7 +101,7 @@ def _shown_by(lost: LostDetail, cells: Cells, frame: int) -> NDArray[np.bool_]:
     if lost.showing is None:
         return np.asarray(lost.frames[rows, columns] == frame)
     first, last = lost.showing[rows, columns].T
-    return (first <= frame) & (frame <= last)
+    return np.asarray((first <= frame) & (frame <= last))
 
 
 def _by_frame(lost: LostDetail, place: Cells) -> Iterator[LostThing]:
