@@ -81,7 +81,7 @@ def find_stacks(
         [('DSC_0008', 2), ('DSC_0012', 2)]
     """
     root = Path(folder).absolute()
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
     if not 0 < gap <= LONGEST_GAP:
         raise InputError(f"gap is a number of seconds above 0, and no longer than a year; found {gap:g}")

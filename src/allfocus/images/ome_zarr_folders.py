@@ -11,7 +11,7 @@ from allfocus.errors import MissingDependencyError
 
 def is_zarr(path: Path) -> bool:
     """Whether a folder is a Zarr group, by the files that every one of them has."""
-    return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zattrs"))
+    return any(os.path.isfile(path / name) for name in ("zarr.json", ".zgroup", ".zattrs"))
 
 
 def require_zarr() -> Any:
