@@ -3,15 +3,51 @@
 import json
 import os
 import re
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import MissingDependencyError
+from allfocus.errors import InputError, MissingDependencyError
+
+LARGEST_METADATA = 2**26
+"""Bytes of a file that describes a group or an array; those of groups with thousands of arrays have a few million."""
 
 
 def is_zarr(path: Path) -> bool:
     """Whether a folder is a Zarr group, by the files that every one of them has."""
     return any(os.path.isfile(path / name) for name in ("zarr.json", ".zgroup", ".zattrs"))
+
+
+def open_zarr_group(path: Path | str) -> Any:
+    """The Zarr group at a place, to read.
+
+    Raises:
+        InputError: a file that describes it is none that can be read whole.
+        MissingDependencyError: the package is not installed.
+        Exception: whatever the package raises where the description is damaged.
+    """
+    zarr = require_zarr()
+    require_plain_files(Path(path), METADATA_FILES)
+    return zarr.open_group(str(path), mode="r")
+
+
+def require_plain_files(folder: Path, names: Iterable[str], *, most_bytes: int = LARGEST_METADATA) -> None:
+    """Raise InputError where one of these is there and no plain file of at most so many bytes.
+
+    Zarr reads each of them whole: a pipe would hold it up for ever, and a device has no end.
+    """
+    for name in names:
+        try:
+            status = os.stat(folder / name)
+        except (OSError, ValueError):
+            continue  # not there, or told by those who read it
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or status.st_size > most_bytes:
+            raise InputError(
+                "is no plain file, or larger than what it describes can be; copy the stack again",
+                where=folder / name,
+                code="damaged-picture",
+            )
 
 
 def require_zarr() -> Any:
