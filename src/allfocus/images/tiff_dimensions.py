@@ -90,7 +90,7 @@ def _positions_of(
     for place in order:
         lengths[names.index(roles[place])] *= places.shape[place]
     grid = places.transpose(order).reshape(lengths)
-    page = tiff.pages[int(grid.flat[0])]
+    page = tiff.pages[int(grid.flat[0])].aspage()  # not always the first, of which tifffile knows all
     known = told or _generic(page, str(series.name or number))
     if tiff.is_imagej and not tiff.is_ome:
         known = _told_by_imagej(tiff, page, known, lengths)

@@ -1,12 +1,17 @@
 """What a TIFF file, open in tifffile, says its planes are: one stack, or several channels, times and positions."""
 
 import math
+import re
 from typing import Any
 from xml.etree import ElementTree
 
 from allfocus.errors import InputError
+from allfocus.images.ome_planes import require_own_planes
 
 MOST_PAGES = 20_000
+
+OME_BEGINS = re.compile(r"\s*(<\?xml[^>]*>|<!--.*?-->|\s)*<(\w+:)?OME[\s/>]", re.DOTALL)
+"""How a description in OME-XML begins, whether or not it is whole."""
 
 MOST_PLANES_SAID = 2_000_000
 """Planes of all pictures together that a description may speak of: others may lie in other files."""
@@ -35,12 +40,20 @@ def says_what_its_planes_are(tiff: Any) -> bool:
     """Whether a file, open in tifffile, describes its planes, in words that can be looked at without harm.
 
     Raises:
-        InputError: it promises more pages or planes than there can be.
+        InputError: it promises more pages or planes than there can be, does not say what its pages are although it
+            begins to, or lacks planes of its stacks.
     """
     if len(tiff.pages) > MOST_PAGES:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
     if tiff.is_ome:
         require_modest_ome(str(tiff.ome_metadata))
+        require_own_planes(str(tiff.ome_metadata), pages=len(tiff.pages), name=str(tiff.filename))
+    elif len(tiff.pages) > 1 and OME_BEGINS.match(str(tiff.pages[0].description)):
+        raise InputError(
+            "its description begins as OME-XML does and is cut off or damaged, so that nobody can tell which planes "
+            "belong together; copy it again, or save it anew",
+            code="damaged-picture",
+        )
     return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
 
 
