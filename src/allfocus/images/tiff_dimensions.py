@@ -11,7 +11,7 @@ from allfocus.errors import InputError
 from allfocus.images.dimensions import Channel, Dimensions, in_micrometres, in_seconds, name_channels, positive
 from allfocus.images.ome_xml import describe_images
 from allfocus.images.tiff_decoder import open_tiff
-from allfocus.images.tiff_series import list_series, says_what_its_planes_are
+from allfocus.images.tiff_series import list_series, says_what_its_planes_are, too_few_pages
 
 KINDS = {"ome": "OME-TIFF", "imagej": "ImageJ TIFF", "micromanager": "Micro-Manager TIFF", "lsm": "LSM", "stk": "STK"}
 """What messages call the kinds of TIFF that describe their planes; the others are TIFF."""
@@ -119,11 +119,7 @@ def _page_numbers(tiff: Any, series: Any) -> NDArray[np.int64]:
     listed = [getattr(page, "index", None) for page in itertools.islice(series.pages, expected)]
     found = [index for index in listed if isinstance(index, int)]
     if len(found) < expected:
-        raise InputError(
-            f"its header says {expected} planes but the file holds {len(found)}; "
-            "give all its files one by one, or save it again as an image sequence or BigTIFF",
-            code="damaged-picture",
-        )
+        raise too_few_pages(expected, len(found))
     if any(index >= len(tiff.pages) for index in found):
         raise InputError(
             "its description names pages that it does not have; the file is damaged", code="damaged-picture"

@@ -54,7 +54,27 @@ def says_what_its_planes_are(tiff: Any) -> bool:
             "belong together; copy it again, or save it anew",
             code="damaged-picture",
         )
+    if tiff.is_imagej and not tiff.is_ome:
+        _require_whole_imagej(tiff)
     return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
+
+
+def _require_whole_imagej(tiff: Any) -> None:
+    """Raise InputError for a stack of ImageJ that was cut short: tifffile takes what is left as planes of one stack."""
+    told = dict(tiff.imagej_metadata or {})
+    sizes = [told.get(name, 1) for name in ("channels", "slices", "frames")]
+    planes = math.prod(size for size in sizes if isinstance(size, int) and size > 0)
+    if planes > len(tiff.pages) > 1:
+        raise too_few_pages(planes, len(tiff.pages))
+
+
+def too_few_pages(planes: int, pages: int) -> InputError:
+    """The error for a file that lacks planes of which it speaks."""
+    return InputError(
+        f"its header says {planes} planes but the file holds {pages}; "
+        "give all its files one by one, or save it again as an image sequence or BigTIFF",
+        code="damaged-picture",
+    )
 
 
 def require_one_channel(tiff: Any) -> None:
@@ -77,10 +97,7 @@ def require_one_channel(tiff: Any) -> None:
         raise InputError(f"it holds {told}; a stack has one such axis: save one stack of it as a file of its own")
     planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
     if planes > len(tiff.pages):
-        raise InputError(
-            f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
-            "give all its files one by one, or save it again as an image sequence or BigTIFF"
-        )
+        raise too_few_pages(planes, len(tiff.pages))
 
 
 def require_modest_ome(description: str) -> None:
