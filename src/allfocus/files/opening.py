@@ -18,7 +18,7 @@ def open_plain(path: Path) -> BufferedReader:
         InputError: there is none, it cannot be read, or it is a folder, a pipe or a device.
     """
     try:
-        file = BufferedReader(_PlainFile(path, "rb", opener=_open_without_waiting))
+        file: BufferedReader = BufferedReader(_PlainFile(path, "rb", opener=_open_without_waiting))
     except FileNotFoundError as error:
         raise InputError("no such file; check the name", where=path, code="no-such-file") from error
     except IsADirectoryError as error:
@@ -44,7 +44,7 @@ class _PlainFile(FileIO):
         except OSError as error:
             raise _unreadable(error, self.name) from error
 
-    def readall(self) -> bytes | None:
+    def readall(self) -> bytes:
         try:
             return super().readall()
         except OSError as error:

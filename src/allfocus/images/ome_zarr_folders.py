@@ -64,15 +64,14 @@ def require_zarr() -> Any:
 
 
 def find_foreign(path: Path) -> str | None:
-    """The name of something in a Zarr group that no Zarr has, so that it is not deleted with it; None without.
-
-    Only the groups and the tops of the arrays are looked at: chunks, of which there may be millions, have numbers.
-    """
+    """The name of something in a Zarr group that no Zarr has, so that it is not deleted with it; None without."""
+    among_chunks: set[str] = set()
     for place, folders, files in os.walk(path):
-        array = any(name in files for name in (".zarray",)) or is_array(Path(place, "zarr.json"))
+        inside = place in among_chunks
+        array = inside or ".zarray" in files or is_array(Path(place, "zarr.json"))
         for name in files:
             chunk = array and re.fullmatch(r"c|[0-9]+([./][0-9]+)*|c([./][0-9]+)+", name)
-            if name not in METADATA_FILES and not chunk:
+            if (inside or name not in METADATA_FILES) and not chunk:
                 return os.path.relpath(os.path.join(place, name), path)
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         if links:
@@ -81,7 +80,7 @@ def find_foreign(path: Path) -> str | None:
             unknown = [name for name in folders if not re.fullmatch(r"c|[0-9]+", name)]
             if unknown:
                 return os.path.relpath(os.path.join(place, unknown[0]), path)
-            folders.clear()
+            among_chunks.update(os.path.join(place, name) for name in folders)
     return None
 
 
