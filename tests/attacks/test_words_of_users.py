@@ -6,6 +6,7 @@ Also results that would lie where a batch keeps its own, depth that is none, and
 import errno
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from allfocus.cli.main import run
 from allfocus.depth.units import read_length
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
+from allfocus.images.colour_profile import SRGB_PRIMARIES, make_profile
+from allfocus.images.transfer import find_curve, profile_tags
 from allfocus.images.writing import write_image
 from allfocus.stack.options import FuseOptions
 
@@ -180,3 +183,39 @@ def test_what_is_no_picture_beside_the_frames_is_one_sentence(kind):
 def test_what_is_no_decision_is_one_sentence(decision):
     with pytest.raises(InputError):
         allfocus.measure_depth([FRAME, FRAME], decision, FRAME)
+
+
+# --- colour profiles of no camera ---------------------------------------------------------------------------------------
+
+
+def formula(*numbers: float) -> bytes:
+    """A curve of the third kind of formula: exponent, scale, offset, slope, start."""
+    return b"para" + bytes(4) + struct.pack(">HH5i", 3, 0, *(round(number * 65536) for number in numbers))
+
+
+CURVES = {
+    "an exponent in which shades are lost": b"curv" + bytes(4) + struct.pack(">IH", 1, 200 * 256),
+    "beyond all numbers": formula(30_000, 30_000, 1, 1, 0.04),
+    "far beyond white": formula(2.4, 9, 0.05, 0.08, 0.04),
+    "from white to white": formula(1, 0.001, 1, 1, 0),
+    "a step in the middle": formula(2.4, 0.948, 0.052, 5, 0.5),
+}
+
+
+@pytest.mark.parametrize("kind", CURVES)
+def test_a_profile_from_whose_light_no_value_comes_back_tells_nothing(kind):
+    sound = make_profile("sound", 2.2, SRGB_PRIMARIES)
+    (old,) = {body for name, body in profile_tags(sound).items() if name.endswith(b"TRC")}
+    body = CURVES[kind]
+    assert find_curve(sound, None) is not None
+    assert find_curve(put_curve(sound, body), None) is None
+    assert find_curve(put_curve(sound, old), None) is not None
+
+
+def put_curve(profile: bytes, body: bytes) -> bytes:
+    """The profile with another curve, at its end."""
+    found = bytearray(profile + body)
+    for at in range(132, 132 + 12 * int.from_bytes(profile[128:132], "big"), 12):
+        if found[at + 1 : at + 4] == b"TRC":
+            struct.pack_into(">II", found, at + 4, len(profile), len(body))
+    return bytes(found)
