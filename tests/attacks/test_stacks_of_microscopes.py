@@ -16,6 +16,7 @@ from allfocus.cli.main import run
 from allfocus.errors import AllfocusError, InputError
 from allfocus.images.dimensions import Dimensions, whole_number
 from allfocus.images.stack_file import open_stack_file
+from allfocus.images.stack_opening import list_frames
 from allfocus.stack.pipeline import fuse_files
 
 zarr = pytest.importorskip("zarr", reason="needs the extra batch")
@@ -98,6 +99,19 @@ def test_planes_that_are_not_told_apart_or_missing_are_never_fused_as_one_stack(
         fuse_files(path, tmp_path / "fused.tif", **OPTIONS)
     assert caught.value.code == code
     assert not (tmp_path / "fused.tif").exists()
+
+
+@pytest.mark.parametrize("lost", [1, 100, 900, 1500])
+def test_a_file_that_lost_its_end_is_never_a_stack_or_a_picture(tmp_path, lost):
+    whole = tmp_path / "whole.ome.tif"
+    metadata = {"axes": "ZCYX", "Channel": {"Name": ["a", "b"]}}
+    tifffile.imwrite(whole, np.stack([PLANES, PLANES], axis=1), ome=True, metadata=metadata, photometric="minisblack")
+    cut = tmp_path / "cut.ome.tif"
+    cut.write_bytes(whole.read_bytes()[:-lost])
+    for call in (lambda: fuse_files(cut, tmp_path / "fused.tif", **OPTIONS), lambda: list_frames([cut])):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.code in ("damaged-picture", "input")
 
 
 SOUND: dict[str, tuple[str, int, int]] = {

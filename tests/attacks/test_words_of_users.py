@@ -185,7 +185,7 @@ def test_what_is_no_decision_is_one_sentence(decision):
         allfocus.measure_depth([FRAME, FRAME], decision, FRAME)
 
 
-# --- colour profiles of no camera ---------------------------------------------------------------------------------------
+# --- colour profiles of no camera -------------------------------------------------------------------------------------
 
 
 def formula(*numbers: float) -> bytes:
