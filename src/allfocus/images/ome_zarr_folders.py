@@ -6,6 +6,7 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from allfocus.errors import InputError, MissingDependencyError
@@ -50,7 +51,7 @@ def require_plain_files(folder: Path, names: Iterable[str], *, most_bytes: int =
             )
 
 
-def require_zarr() -> Any:
+def require_zarr() -> ModuleType:
     """The package ``zarr``.
 
     Raises:
