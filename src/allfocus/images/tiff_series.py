@@ -56,7 +56,7 @@ def says_what_its_planes_are(tiff: "TiffFile") -> bool:
     if tiff.is_ome:
         require_modest_ome(str(tiff.ome_metadata))
         require_own_planes(str(tiff.ome_metadata), pages=len(tiff.pages), name=str(tiff.filename))
-    elif len(tiff.pages) > 1 and OME_BEGINS.match(str(tiff.pages[0].description)):
+    elif len(tiff.pages) > 1 and OME_BEGINS.match(str(page_of(tiff, 0).description)):
         raise InputError(
             "its description begins as OME-XML does and is cut off or damaged, so that nobody can tell which planes "
             "belong together; copy it again, or save it anew",
