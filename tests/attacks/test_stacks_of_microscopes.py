@@ -15,8 +15,8 @@ import tifffile
 from allfocus.cli.main import run
 from allfocus.errors import AllfocusError, InputError
 from allfocus.images.dimensions import Dimensions, whole_number
+from allfocus.images.frame_file import list_frames
 from allfocus.images.stack_file import open_stack_file
-from allfocus.images.stack_opening import list_frames
 from allfocus.stack.pipeline import fuse_files
 
 zarr = pytest.importorskip("zarr", reason="needs the extra batch")
