@@ -50,7 +50,7 @@ def read_scheduler_file(path: Path, seconds: float) -> str:
         except (ValueError, KeyError, TypeError) as error:
             if time.monotonic() >= deadline:
                 raise InputError(
-                    "is no file of a Dask scheduler; name the one that dask scheduler --scheduler-file writes",
+                    "is no file of a Dask scheduler; name the one that it was told to write",
                     where=path,
                     code="bad-option",
                 ) from error
