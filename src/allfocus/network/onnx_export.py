@@ -125,7 +125,7 @@ def prove_model(checkpoint: Path) -> ProvenModel:
     """
     import onnx
 
-    if checkpoint.is_dir():
+    if os.path.isdir(checkpoint):
         checkpoint = checkpoint / "weights.safetensors"
     network, _ = load_network(checkpoint)
     if not isinstance(network, StackNetwork):
