@@ -337,10 +337,7 @@ def _read_clear(
     full: Area,
     weight: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Returns a part of a frame at full scale, without its veil if the plan says so, and how opaque that was.
-
-    The veil is taken off where the frame has weight.
-    """
+    """Returns a part of a frame at full scale, where it has weight without its veil, and how opaque that was."""
     frame = source.read(index, full)
     if not plan.unveil or index not in chosen or not weight.size:
         return frame, None
@@ -348,18 +345,17 @@ def _read_clear(
     corner = slice(region[0].start * plan.scale, None), slice(region[1].start * plan.scale, None)
     inside = within(full, corner)
     # One more on each side: what lies between two values of the veil follows from both.
-    cells = tuple(slice(max(0, side.start // factor - 1), -(-side.stop // factor) + 1) for side in inside)
-    opacity = np.clip(output.veil[(place, 0, *cells)], 0, LARGEST_OPACITY)
+    rows, columns = (slice(max(0, side.start // factor - 1), -(-side.stop // factor) + 1) for side in inside)
+    veil = output.veil[place, :, rows, columns]
+    opacity, (height, width) = np.clip(veil[0], 0, LARGEST_OPACITY), veil.shape[1:]
     faintest = np.float32(plan.settings.faintest_opacity)
     if not (opacity > faintest).any():
         return frame, None
-    seen = tuple(
-        slice(4 * side.start, 4 * (side.start + length)) for side, length in zip(cells, opacity.shape, strict=True)
-    )
-    light = np.square(np.maximum(stack[(place, slice(None), *seen)], 0)).transpose(1, 2, 0)
-    local = cv2.resize(light, opacity.shape[::-1], interpolation=cv2.INTER_AREA)
-    added = opacity[..., None] * (local + output.veil[(place, slice(1, 4), *cells)].transpose(1, 2, 0))
-    shown = within(inside, tuple(slice(side.start * factor, None) for side in cells))
+    top, left = 4 * rows.start, 4 * columns.start
+    light = np.square(np.maximum(stack[place, :, top : top + 4 * height, left : left + 4 * width], 0))
+    local = cv2.resize(light.transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_AREA)
+    added = opacity[..., None] * (local + veil[1:4].transpose(1, 2, 0))
+    shown = within(inside, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
     together = enlarge(np.dstack([opacity, added]), factor)[shown]
     found = Veil(together[..., 0], together[..., 1:])
     clear = unveil(

@@ -71,7 +71,7 @@ class StoredImage(Image):
 
     # Not found in the instance until it has been asked for, nor anew after that.
     @functools.cached_property
-    def pixels(self) -> NDArray[np.float32]:  # type: ignore[override]  # a field is found the same way
+    def pixels(self) -> NDArray[np.float32]:
         """As of any picture; the levels are let go."""
         levels = vars(self).pop("_levels")
         return from_integers(levels)

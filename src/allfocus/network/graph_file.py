@@ -68,9 +68,9 @@ def pack_graphs(models: Mapping[str, Any]) -> bytes:
         for node in graph.node:
             node.input[:] = [renamed.get(name, name) for name in node.input]
     file = models["context"]
-    for kind, key in GRAPH_KEYS.items():
-        if key is not None:
-            file.metadata_props.add(key=key, value=base64.b64encode(models[kind].SerializeToString()).decode())
+    for kind, entry in GRAPH_KEYS.items():
+        if entry is not None:
+            file.metadata_props.add(key=entry, value=base64.b64encode(models[kind].SerializeToString()).decode())
     return bytes(file.SerializeToString())
 
 
