@@ -73,8 +73,12 @@ class StoredImage(Image):
     @functools.cached_property
     def pixels(self) -> NDArray[np.float32]:
         """As of any picture; the levels are let go."""
-        levels = vars(self).pop("_levels")
-        return from_integers(levels)
+        levels = self._levels
+        if levels is not None:  # else another thread has just been here
+            vars(self)["pixels"] = from_integers(levels)
+            vars(self).pop("_levels", None)
+        made: NDArray[np.float32] = vars(self)["pixels"]
+        return made
 
     @property
     def levels(self) -> NDArray[Any] | None:
@@ -82,19 +86,24 @@ class StoredImage(Image):
         return self._levels
 
     @property
+    def _shape(self) -> tuple[int, ...]:
+        levels = self._levels
+        return self.pixels.shape if levels is None else levels.shape
+
+    @property
     def height(self) -> int:
         """Rows of pixels."""
-        return int((self.pixels if self._levels is None else self._levels).shape[0])
+        return int(self._shape[0])
 
     @property
     def width(self) -> int:
         """Columns of pixels."""
-        return int((self.pixels if self._levels is None else self._levels).shape[1])
+        return int(self._shape[1])
 
     @property
     def is_colour(self) -> bool:
         """True for RGB, False for one channel."""
-        return (self.pixels if self._levels is None else self._levels).ndim == 3
+        return len(self._shape) == 3
 
 
 def image_of(decoded: DecodedPicture, path: Path) -> Image:
