@@ -218,7 +218,7 @@ def blend_frames(
         own = weight[area]
         result[area] += frame * (_three_times(own) if frame.ndim == 3 else own)
         if curve is not None and mixed is not None and mixed.any():
-            there = mixed[area]
+            there = mixed[area] & (own > 0)
             share = own[there]
             if light is None:
                 light = np.zeros_like(result)
@@ -233,5 +233,5 @@ def blend_frames(
 
 
 def _three_times(weight: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns (H, W, 3); a product with what lies in memory is twice as fast as one that repeats by itself."""
+    """Returns (H, W, 3); a product with what lies in memory is several times as fast as one that repeats by itself."""
     return np.asarray(cv2.merge([weight] * 3), np.float32) if weight.size else np.zeros((*weight.shape, 3), np.float32)
