@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -226,7 +227,7 @@ def _torch_graph(kind: Kind) -> Any:
 
     with importlib.resources.as_file(weights_folder() / "ips.safetensors") as path:
         network, _ = load_network(path, device="cuda")
-    return LevelGraph(network, kind)  # type: ignore[arg-type]
+    return LevelGraph(network, kind)  # type: ignore[arg-type]  # the shipped weights are those of a StackNetwork
 
 
 def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -234,7 +235,7 @@ def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
     return frame if frame.ndim == 3 else np.repeat(frame[..., None], 3, axis=2)
 
 
-def weights_folder() -> Any:
+def weights_folder() -> Traversable:
     """Where the shipped weights lie."""
     return importlib.resources.files("allfocus") / "weights"
 
@@ -275,7 +276,7 @@ def _session(device: str, threads: int, weights: str | None, kind: Kind, stamp: 
     return _open_session(device, threads, weights, kind)
 
 
-def _weights_file(weights: str | None) -> Any:
+def _weights_file(weights: str | None) -> Traversable:
     return weights_folder() / "ips.onnx" if weights is None else Path(weights)
 
 

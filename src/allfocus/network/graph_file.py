@@ -30,10 +30,12 @@ def graph_of(content: bytes, kind: str) -> bytes:
         kind: of :data:`.contract.GRAPH_KEYS`.
 
     Raises:
-        KeyError: the file does not hold this graph.
+        KeyError: the file does not hold all graphs.
         ValueError: the file cannot be read.
     """
     parts: dict[str | None, bytes] = {None: content, **_parts_of(content)}
+    if absent := [key for key in GRAPH_KEYS.values() if key not in parts]:
+        raise KeyError(*absent)
     own = parts[GRAPH_KEYS[kind]]
     known = {name: tensor for part in parts.values() for name, tensor in _tensors_of(part)}
     missing = [known[name] for name in _names_missing(own) if name in known]
