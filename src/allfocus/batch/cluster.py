@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from allfocus.batch.local_cluster import hold_interruptions, local_size, start_local
-from allfocus.batch.scheduler_address import about_encryption, await_file, is_scheduler_file, require_address
+from allfocus.batch.scheduler_address import about_encryption, is_scheduler_file, read_scheduler_file, require_address
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError
 from allfocus.version import __version__
 
@@ -122,13 +122,11 @@ class Cluster:
             return client(self._local, timeout=timeout, set_as_default=False)
         address = str(self.scheduler)
         if is_scheduler_file(address):
-            await_file(Path(address), self._patience)
-        where = {"scheduler_file": address} if is_scheduler_file(address) else {"address": address}
+            address = read_scheduler_file(Path(address), self._patience)
         try:
             # Before Dask sees it: a client of its own that cannot be made is closed later, with a wait and a traceback.
-            if not is_scheduler_file(address):
-                require_address(address)
-            return client(**where, timeout=timeout, set_as_default=False)
+            require_address(address)
+            return client(address=address, timeout=timeout, set_as_default=False)
         except ssl.SSLError as error:
             raise InputError(
                 f"{address}: the certificates do not fit the scheduler's ({_first_line(error)}); both need one CA"

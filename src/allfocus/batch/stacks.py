@@ -39,6 +39,14 @@ class Stack:
     """Whether it is no stack at all, but a picture that belongs to none; ``problem`` says why."""
 
 
+def require_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder of the stacks, from the root on; raises InputError when it is none."""
+    root = Path(folder).absolute()
+    if not os.path.isdir(root):
+        raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
+    return root
+
+
 def find_stacks(
     folder: str | os.PathLike[str],
     *,
@@ -80,9 +88,7 @@ def find_stacks(
         ...     [(stack.name, len(stack.frames)) for stack in find_stacks(place, by="number")]
         [('DSC_0008', 2), ('DSC_0012', 2)]
     """
-    root = Path(folder).absolute()
-    if not root.is_dir():
-        raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
+    root = require_folder(folder)
     if not 0 < gap <= LONGEST_GAP:
         raise InputError(f"gap is a number of seconds above 0, and no longer than a year; found {gap:g}")
     if size is not None and (size < 2 or by != "number"):

@@ -1,5 +1,6 @@
 """``allfocus evaluate``: the benchmark."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -150,7 +151,7 @@ def pair_folders(datasets: tuple[str, ...], folders: tuple[Path, ...]) -> dict[s
             f"{len(datasets)} --dataset and {len(folders)} --data; give --data once, or once for each --dataset"
         )
     pairs = zip(datasets, folders, strict=True)
-    return {name: folder / name if (folder / name).is_dir() else folder for name, folder in pairs}
+    return {name: folder / name if os.path.isdir(folder / name) else folder for name, folder in pairs}
 
 
 def _name_and_folder(text: str) -> tuple[str, Path]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.frame_checks import grey_levels
+from allfocus.fusion.frame_checks import check_picture, grey_levels, unequal_picture
 from allfocus.fusion.lost_detail import ERASED, LostDetail, robust_ends
 from allfocus.fusion.lost_places import Map, find_places
 from allfocus.images.spool import FrameSpool, Mask, reduce_frame
@@ -74,7 +74,8 @@ def measure_lost_detail(
         valid: For each frame, where it has pixels; None for everywhere. The masks of a spool are found without it.
 
     Raises:
-        InputError: there is no frame, or one has another size than the fused picture.
+        InputError: there is no frame, one has another size than the fused picture, or one of them is no picture of
+            finite numbers.
 
     Example:
         >>> sharp = np.random.default_rng(0).random((128, 128), np.float32)
@@ -82,9 +83,10 @@ def measure_lost_detail(
         >>> measure_lost_detail(sharp, [sharp, soft]).share, round(measure_lost_detail(soft, [sharp, soft]).share)
         (0.0, 82)
     """
-    height, width = image.shape[:2]
+    fused = check_picture(image, np.shape(image)[:2])
+    height, width = fused.shape[:2]
     scale = measured_scale(height, width)
-    meter = DetailMeter(image, scale=scale)
+    meter = DetailMeter(fused, scale=scale)
     for index, grey in enumerate(_grey_frames(frames, (height, width), scale)):
         masks = frames.valid if isinstance(frames, FrameSpool) and valid is None else valid
         meter.add(grey, None if masks is None else masks[index][:, :])
@@ -106,18 +108,16 @@ def _grey_frames(
 ) -> Iterable[Map]:
     """Each frame in grey at the measured scale."""
     for index in range(len(frames)):
-        if tuple(frames[index].shape[:2]) != size:
-            raise InputError(
-                f"frame {index + 1} is {frames[index].shape[1]}x{frames[index].shape[0]}, the fused picture "
-                f"{size[1]}x{size[0]}; give the frames as they were fused, aligned and cropped"
-            )
         if isinstance(frames, FrameSpool):
+            if tuple(frames[index].shape[:2]) != size:
+                raise unequal_picture(f"frame {index + 1}", frames[index].shape, "the fused picture", size)
             # A spool that holds frames at the right scale saves reading four times as much.
             fitting = frames.reduction == scale
             pixels = (frames.reduced if fitting else frames)[index][:, :]
             yield _reduced_grey(pixels, 1 if fitting else scale)
         else:
-            yield _reduced_grey(frames[index], scale)
+            frame = check_picture(frames[index], size, what=f"frame {index + 1}", beside="the fused picture")
+            yield _reduced_grey(frame, scale)
 
 
 def _reduced_grey(pixels: NDArray[np.floating[Any]], scale: int) -> Map:

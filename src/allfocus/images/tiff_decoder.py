@@ -53,6 +53,10 @@ PREDICTABLE = (5, 8, 32946, 50000)
 """Compressions that may be helped by a predictor."""
 PIXEL_TAGS = frozenset({254, 255, *range(256, 260), 262, 266, 273, 277, 278, 279, 284, 317, 320, *range(322, 326), 339})
 """Entries that say how the pixels are stored."""
+DESCRIPTION = 270
+"""The entry in which files say what their pages are; in some it lies at the end, where they are cut off first."""
+ABOUT_PAGES = re.compile(r"(Strip|Tile)(ByteCounts|Offsets)|invalid page offset")
+"""What tifffile says of pages that it cannot find whole."""
 
 
 KNOWN_VALUES = (
@@ -114,7 +118,7 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 
 @contextmanager
 def open_tiff(file: BinaryIO) -> Iterator["TiffFile"]:
-    """The file, open in tifffile; what that logs about entries that say how to read the pixels is an error."""
+    """The file, open in tifffile; what that logs about entries that say how to read it is an error."""
     import tifffile
 
     file.seek(0)
@@ -132,7 +136,7 @@ def open_tiff(file: BinaryIO) -> Iterator["TiffFile"]:
 
 
 class _Complaints(logging.Handler):
-    """Keeps the first thing that tifffile says, in this thread, about how the pixels are stored."""
+    """Keeps the first thing that tifffile says, in this thread, about how pixels are stored and what pages are."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -143,8 +147,8 @@ class _Complaints(logging.Handler):
         """Note a record."""
         text = record.getMessage()
         tag = re.search(r"TiffTag (\d+) ", text)
-        about_pixels = int(tag[1]) in PIXEL_TAGS if tag else re.search(r"(Strip|Tile)(ByteCounts|Offsets)", text)
-        if record.thread == self._thread and about_pixels and not self.complaint:
+        matters = int(tag[1]) in (*PIXEL_TAGS, DESCRIPTION) if tag else ABOUT_PAGES.search(text)
+        if record.thread == self._thread and matters and not self.complaint:
             self.complaint = re.sub(r"<[^>]*> ", "", text)
 
 

@@ -11,7 +11,7 @@ from allfocus.errors import InputError
 from allfocus.images.dimensions import Channel, Dimensions, in_micrometres, in_seconds, name_channels, positive
 from allfocus.images.ome_xml import describe_images
 from allfocus.images.tiff_decoder import open_tiff
-from allfocus.images.tiff_series import list_series, page_of, says_what_its_planes_are
+from allfocus.images.tiff_series import list_series, page_of, says_what_its_planes_are, too_few_pages
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPage, TiffPageSeries
@@ -93,7 +93,7 @@ def _positions_of(
     for place in order:
         lengths[names.index(roles[place])] *= places.shape[place]
     grid = places.transpose(order).reshape(lengths)
-    page = page_of(tiff, int(grid.flat[0]))
+    page = page_of(tiff, int(grid.flat[0])).aspage()  # a frame that is not the first does not know its size
     known = told or _generic(page, str(series.name or number))
     if tiff.is_imagej and not tiff.is_ome:
         known = _told_by_imagej(tiff, page, known, lengths)
@@ -122,11 +122,7 @@ def _page_numbers(tiff: "TiffFile", series: "TiffPageSeries") -> NDArray[np.int6
     listed = [getattr(page, "index", None) for page in itertools.islice(series.pages, expected)]
     found = [index for index in listed if isinstance(index, int)]
     if len(found) < expected:
-        raise InputError(
-            f"its header says {expected} planes but the file holds {len(found)}; "
-            "give all its files one by one, or save it again as an image sequence or BigTIFF",
-            code="damaged-picture",
-        )
+        raise too_few_pages(expected, len(found))
     if any(index >= len(tiff.pages) for index in found):
         raise InputError(
             "its description names pages that it does not have; the file is damaged", code="damaged-picture"

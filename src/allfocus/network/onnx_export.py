@@ -123,7 +123,7 @@ def prove_model(checkpoint: Path) -> ProvenModel:
         InputError: the checkpoint cannot be read, or holds `ips-paper`.
         ExportError: the ONNX model computes something else than torch.
     """
-    if checkpoint.is_dir():
+    if os.path.isdir(checkpoint):
         checkpoint = checkpoint / "weights.safetensors"
     network, _ = load_network(checkpoint)
     if not isinstance(network, StackNetwork):

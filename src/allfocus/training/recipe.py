@@ -6,6 +6,7 @@ in the middle of a run is refused before it begins.
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,7 +182,7 @@ def shipped_recipes() -> dict[str, Path]:
 def _find_recipe(path: Path) -> Path:
     """Returns the file of a recipe, which may be given by the name of one that ships."""
     path = Path(path)
-    if path.suffix or path.name != str(path) or path.exists():
+    if path.suffix or path.name != str(path) or os.path.exists(path):
         return path
     shipped = shipped_recipes()
     if path.name not in shipped:
