@@ -8,7 +8,6 @@ count as two operations; a function such as exp counts as one; moving data count
 the table stops the count, so that it is never too low.
 """
 
-import base64
 import json
 import math
 import tempfile
@@ -21,7 +20,8 @@ import numpy as np
 
 from allfocus.errors import InputError
 from allfocus.fusion.inference import Kind, weights_folder
-from allfocus.network.contract import GRAPH_KEYS, SIZE_MULTIPLE
+from allfocus.network.contract import SIZE_MULTIPLE
+from allfocus.network.graph_file import graph_of
 
 LARGEST_COST = 60_000
 """Operations per pixel and source that the shipped network may cost, over all levels: pixels are those of level 0."""
@@ -111,9 +111,6 @@ def _seen_shapes(
     """Return operator, input shapes and output shapes of everything that one run of a level executes."""
     import onnxruntime
 
-    if (key := GRAPH_KEYS[kind]) is not None:
-        plain = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-        content = base64.b64decode(plain.get_modelmeta().custom_metadata_map[key])
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.log_severity_level = 3
@@ -128,7 +125,7 @@ def _seen_shapes(
     }
     with tempfile.TemporaryDirectory(prefix="allfocus-operations-") as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(graph_of(content, kind), options, providers=["CPUExecutionProvider"])
         names = [entry.name for entry in session.get_inputs()]
         session.run(None, {name: np.zeros(shapes[name], np.float32) for name in names})
         events: list[dict[str, Any]] = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))

@@ -19,8 +19,11 @@ from allfocus.fusion.blending import (
     Veil,
     blend_frames,
     detail_evidence,
+    largest_of,
+    lead_of,
     selection_weights,
     unveil,
+    weighty_area,
 )
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
 from allfocus.fusion.frame_source import FrameSource, enlarge
@@ -30,6 +33,7 @@ from allfocus.fusion.planning import Plan
 from allfocus.fusion.windows import (
     REFINER_MARGIN,
     Area,
+    beyond,
     clip_area,
     cut_cores,
     grow,
@@ -246,7 +250,7 @@ def _fuse_core(
     chosen, logits = _settle(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
-    confidence = _lead(logits) * evidence
+    confidence = lead_of(logits) * evidence
     factor = np.float32(plan.decisiveness) * (1 + np.float32(plan.settings.sharpness - 1) * evidence)
     logits = [factor * own for own in logits]
     full = at_full_scale(core, plan)
@@ -260,20 +264,21 @@ def _fuse_core(
     if not whole:
         large = [own if mask is None else np.where(mask, own, NEVER) for own, mask in zip(large, masks, strict=True)]
     weights = selection_weights(large)
-    clear = functools.partial(_read_clear, plan, source, core, region, stack, output, seen_frames)
+    clear = functools.partial(_read_clear, plan, source, region, stack, output, seen_frames)
     veil = np.zeros_like(weights[0])
+    areas = [weighty_area(weight) for weight in weights]
 
-    def read(index: int, weight: NDArray[np.float32]) -> NDArray[np.float32]:
-        frame, opacity = clear(index, full)
+    def read(index: int, weight: NDArray[np.float32], area: Area) -> NDArray[np.float32]:
+        frame, opacity = clear(index, beyond(area, full), weight[area])
         if opacity is not None:
-            np.add(veil, weight * opacity, out=veil)
+            veil[area] += weight[area] * opacity
         return frame
 
-    frames_read = (read(index, weight) for index, weight in zip(chosen, weights, strict=True))
-    image = blend_frames(frames_read, weights, curve=curve)
+    frames_read = (read(*own) for own in zip(chosen, weights, areas, strict=True))
+    image = blend_frames(frames_read, weights, areas=areas, curve=curve)
     positions = np.asarray(chosen, np.float32) / max(1, plan.frames - 1)
     depth = functools.reduce(np.add, (own * place for own, place in zip(weights, positions, strict=True)))
-    decision = np.asarray(chosen, np.int16)[np.argmax(np.stack(weights), axis=0)]
+    decision = np.asarray(chosen, np.int16)[largest_of(weights)]
     # Weights add up to one but for rounding.
     image = np.clip(image, 0, 1)
     return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim], veil)
@@ -324,37 +329,38 @@ def _under(plan: Plan, wide: Area) -> NDArray[np.float32]:
 def _read_clear(
     plan: Plan,
     source: FrameSource,
-    core: Area,
     region: Area,
     stack: NDArray[np.float32],
     output: LevelOutput,
     chosen: Sequence[int],
     index: int,
     full: Area,
+    weight: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Returns a part of a frame at full scale, without its veil if the plan says so, and how opaque that was."""
+    """Returns a part of a frame at full scale, where it has weight without its veil, and how opaque that was."""
     frame = source.read(index, full)
-    if not plan.unveil or index not in chosen:
+    if not plan.unveil or index not in chosen or not weight.size:
         return frame, None
-    place = list(chosen).index(index)
+    place, factor = list(chosen).index(index), 4 * plan.scale
+    corner = slice(region[0].start * plan.scale, None), slice(region[1].start * plan.scale, None)
+    inside = within(full, corner)
     # One more on each side: what lies between two values of the veil follows from both.
-    rows, columns = (
-        slice(max(0, (side.start - outer.start) // 4 - 1), -(-(side.stop - outer.start) // 4) + 1)
-        for side, outer in zip(core, region, strict=True)
-    )
-    opacity = np.clip(output.veil[place, 0], 0, LARGEST_OPACITY)
+    rows, columns = (slice(max(0, side.start // factor - 1), -(-side.stop // factor) + 1) for side in inside)
+    veil = output.veil[place, :, rows, columns]
+    opacity, (height, width) = np.clip(veil[0], 0, LARGEST_OPACITY), veil.shape[1:]
     faintest = np.float32(plan.settings.faintest_opacity)
-    if not (opacity[rows, columns] > faintest).any():
+    if not (opacity > faintest).any():
         return frame, None
-    light = np.square(np.maximum(stack[place], 0)).transpose(1, 2, 0)
-    local = cv2.resize(light, (light.shape[1] // 4, light.shape[0] // 4), interpolation=cv2.INTER_AREA)
-    added = opacity[..., None] * (local + output.veil[place, 1:4].transpose(1, 2, 0))
-    factor = 4 * plan.scale
-    rows, columns = (slice(side.start * plan.scale, None) for side in region)
-    inside = within(full, (rows, columns))
-    together = enlarge(np.dstack([opacity, added]), factor)[inside]
+    top, left = 4 * rows.start, 4 * columns.start
+    light = np.square(np.maximum(stack[place, :, top : top + 4 * height, left : left + 4 * width], 0))
+    local = cv2.resize(light.transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_AREA)
+    added = opacity[..., None] * (local + veil[1:4].transpose(1, 2, 0))
+    shown = within(inside, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
+    together = enlarge(np.dstack([opacity, added]), factor)[shown]
     found = Veil(together[..., 0], together[..., 1:])
-    clear = unveil(frame, found, plan.low, plan.span, faintest_opacity=plan.settings.faintest_opacity)
+    clear = unveil(
+        frame, found, plan.low, plan.span, faintest_opacity=plan.settings.faintest_opacity, wanted=weight > 0
+    )
     return clear, np.where(found.opacity > faintest, found.opacity, 0)
 
 
@@ -389,11 +395,3 @@ def _in_parallel(work: Callable[..., _Result], cores: Sequence[Area]) -> Iterato
             yield first, future.result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _lead(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Returns by how much the network's probability of the best source exceeds that of the next (H, W)."""
-    if len(logits) == 1:
-        return np.ones_like(logits[0])
-    ranked = np.sort(np.stack(selection_weights(logits)), axis=0)
-    return np.asarray(ranked[-1] - ranked[-2], np.float32)

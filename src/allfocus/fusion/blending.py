@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.fusion.settings import AS_CHOSEN
+from allfocus.fusion.windows import Area
 from allfocus.images.transfer import Curve
 from allfocus.network import contract
 
@@ -103,6 +104,27 @@ def selection_weights(logits: Sequence[NDArray[np.float32]]) -> list[NDArray[np.
     return [own / total for own in weights]
 
 
+def largest_of(weights: Sequence[NDArray[np.float32]]) -> NDArray[np.intp]:
+    """Returns the place (H, W) of the largest of some maps; of equal ones the first. Far faster than ``argmax``."""
+    place, best = np.zeros(weights[0].shape, np.intp), weights[0]
+    for number, own in enumerate(weights[1:], start=1):
+        place[own > best] = number
+        best = np.maximum(best, own)
+    return place
+
+
+def lead_of(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Returns by how much the network's probability of the best source exceeds that of the next (H, W)."""
+    if len(logits) == 1:
+        return np.ones_like(logits[0])
+    best, *others = selection_weights(logits)
+    following = np.zeros_like(best)
+    for own in others:
+        following = np.maximum(following, np.minimum(best, own))
+        best = np.maximum(best, own)
+    return np.asarray(best - following, np.float32)
+
+
 class Veil(NamedTuple):
     """What lies nearer than the focus of a frame, blurred over what it shows."""
 
@@ -119,6 +141,7 @@ def unveil(
     span: float,
     *,
     faintest_opacity: float = AS_CHOSEN.faintest_opacity,
+    wanted: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float32]:
     """Returns a frame (H, W[, 3]) without its veil: (I - aF) / (1 - a), in light.
 
@@ -128,9 +151,12 @@ def unveil(
         low: the value that the network sees as 0.
         span: how far above it is what it sees as 1.
         faintest_opacity: what is fainter stays.
+        wanted: (H, W) where it matters; elsewhere the frame stays as it is. None for everywhere.
     """
     share = np.clip(veil.opacity / np.float32(faintest_opacity) - 1, 0, 1)
     there = share > 0
+    if wanted is not None:
+        there &= wanted
     if not there.any():
         return frame
     result = frame.copy()
@@ -149,10 +175,25 @@ def unveil(
     return result
 
 
+def weighty_area(weight: NDArray[np.float32]) -> Area:
+    """Returns the rows and columns of a map (H, W) outside of which it is 0; nothing of a map that is 0 everywhere.
+
+    Example:
+        >>> weighty_area(np.eye(4, dtype=np.float32)[:, 1:3])
+        (slice(1, 3, None), slice(0, 2, None))
+    """
+    there = weight != 0
+    rows, columns = (np.flatnonzero(there.any(axis=axis)) for axis in (1, 0))
+    if not rows.size:
+        return slice(0, 0), slice(0, 0)
+    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+
+
 def blend_frames(
     frames: Iterable[NDArray[np.float32]],
     weights: Sequence[NDArray[np.float32]],
     *,
+    areas: Sequence[Area] | None = None,
     curve: Curve | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float32]:
@@ -161,6 +202,7 @@ def blend_frames(
     Args:
         frames: pictures (H, W[, 3]); each is needed only once, so they may be read as they come.
         weights: per frame (H, W), adding up to 1 over the frames.
+        areas: per frame the rows and columns that it is given in, outside of which it weighs nothing; None for all.
         curve: transfer curve of the values; pixels are then mixed in linear light, and copied ones stay as they are.
         progress: called with the number of frames done.
     """
@@ -168,17 +210,28 @@ def blend_frames(
     # Most pixels are copies of one frame; only the others are worth the powers that linear light takes.
     mixed = None if curve is None else functools.reduce(np.maximum, weights) < 1
     light: NDArray[np.float32] | None = None
-    for number, (frame, weight) in enumerate(zip(frames, weights, strict=True)):
-        part = frame * (weight[..., None] if frame.ndim == 3 else weight)
-        result = part if result is None else np.add(result, part, out=result)
+    everywhere = slice(None), slice(None)
+    given = [everywhere] * len(weights) if areas is None else areas
+    for number, (frame, weight, area) in enumerate(zip(frames, weights, given, strict=True)):
+        if result is None:
+            result = np.zeros((*weight.shape, *frame.shape[2:]), np.float32)
+        own = weight[area]
+        result[area] += frame * (_three_times(own) if frame.ndim == 3 else own)
         if curve is not None and mixed is not None and mixed.any():
-            share = weight[mixed]
-            linear = curve.to_linear(frame[mixed]) * (share[:, None] if frame.ndim == 3 else share)
-            light = linear if light is None else light + linear
+            there = mixed[area] & (own > 0)
+            share = own[there]
+            if light is None:
+                light = np.zeros_like(result)
+            light[area][there] += curve.to_linear(frame[there]) * (share[:, None] if frame.ndim == 3 else share)
         if progress is not None:
             progress(number + 1)
     if result is None:
         raise ValueError("there are no frames to blend")
     if curve is not None and light is not None:
-        result[mixed] = curve.from_linear(light)
+        result[mixed] = curve.from_linear(light[mixed])
     return result
+
+
+def _three_times(weight: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns (H, W, 3); a product with what lies in memory is several times as fast as one that repeats by itself."""
+    return np.asarray(cv2.merge([weight] * 3), np.float32) if weight.size else np.zeros((*weight.shape, 3), np.float32)

@@ -1,5 +1,6 @@
 """What has been decided at one level, kept for the level below: only of the frames that still compete somewhere."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,11 @@ class Tile:
     """(chosen, h, w), 0 for the best frame of a pixel, -EXCLUSION for one that is out."""
     veil: NDArray[np.float16]
     """(chosen, 4, h / 4, w / 4)."""
+
+    @functools.cached_property
+    def running(self) -> NDArray[np.bool_]:
+        """(chosen, h, w), where each frame still competes; asked for often, and comparing float16 is slow."""
+        return np.asarray(self.behind > -EXCLUSION)
 
 
 def make_tile(
@@ -86,8 +92,8 @@ class LevelDecisions:
             inside = within(part, tile.area)
             found |= {
                 frame
-                for frame, behind in zip(tile.chosen, tile.behind, strict=True)
-                if frame not in found and (behind[inside] > -EXCLUSION).any()
+                for frame, running in zip(tile.chosen, tile.running, strict=True)
+                if frame not in found and running[inside].any()
             }
         return [frame for frame in self.order if frame in found]
 

@@ -1,6 +1,5 @@
 """Running the shipped network, or one's own: one level of a stack -> its decision, by onnxruntime without torch."""
 
-import base64
 import functools
 import importlib.resources
 import logging
@@ -29,7 +28,8 @@ from allfocus.fusion.accelerators import (
 from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
 from allfocus.machine import core_limit, usable_cores
-from allfocus.network.contract import GRAPH_KEYS, graph_inputs
+from allfocus.network.contract import graph_inputs
+from allfocus.network.graph_file import graph_of
 
 Kind = Literal["whole", "context", "refine", "inner-context", "inner-refine"]
 """A graph of the network, of those in the contract."""
@@ -330,17 +330,14 @@ def _open_session(device: str, threads: int, weights: str | None, kind: Kind) ->
     try:
         # The shipped one is as trusted as the code beside it.
         content = file.read_bytes() if weights is None else read_network(file)
-        session = onnxruntime.InferenceSession(content, options, **settings)
-        parts = session.get_modelmeta().custom_metadata_map
-        if any(key is not None and key not in parts for key in GRAPH_KEYS.values()):
-            raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
-        if (key := GRAPH_KEYS[kind]) is not None:
-            session = onnxruntime.InferenceSession(base64.b64decode(parts[key]), options, **settings)
+        session = onnxruntime.InferenceSession(graph_of(content, kind), options, **settings)
         names, outputs = [entry.name for entry in session.get_inputs()], len(session.get_outputs())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     except InputError:
         raise
+    except KeyError as error:
+        raise InputError(f"{file}: is not a network of this version; allfocus export writes one") from error
     except Exception as error:  # onnxruntime has classes of its own for each thing that can be wrong with a file
         if weights is None or accelerator is not None:
             raise

@@ -8,7 +8,6 @@ network of ours is a plain sequence of operators, each done once, so everything 
 
 import base64
 import os
-from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
+from allfocus.network.graph_file import fields_of
 
 # Fields of ONNX's messages that lead to tensors (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto): for each kind
 # of message, the number of the field and the kind of what it holds.
@@ -136,7 +136,7 @@ class _Survey:
             self._look_at_entry(message, depth)
             return
         self._count(kind)
-        for number, value in _fields_of(message):
+        for number, value in fields_of(message):
             inner = _FIELDS[kind].get(number)
             if inner is None or not isinstance(value, memoryview):
                 continue
@@ -156,13 +156,13 @@ class _Survey:
                 self._note(f"more than {MOST_NODES} operators")
 
     def _look_at_tensor(self, message: memoryview) -> None:
-        for number, value in _fields_of(message):
+        for number, value in fields_of(message):
             if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0):
                 self.names_other_files = True
 
     def _look_at_entry(self, message: memoryview, depth: int) -> None:
         """Look at a text beside the network, which may be another one."""
-        fields = list(_fields_of(message))
+        fields = list(fields_of(message))
         keys = [value for number, value in fields if number == _ENTRY_KEY and isinstance(value, memoryview)]
         ours = any(bytes(key).startswith(b"allfocus.") for key in keys)
         for number, value in fields:
@@ -190,47 +190,3 @@ class _Survey:
 
     def _note(self, what: str) -> None:
         self.strange = self.strange or what
-
-
-def _fields_of(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """Number and value of each field of a message.
-
-    What another reader might see where this one sees nothing is refused: the two must agree on what is in the file.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
-    position = 0
-    while position < len(message):
-        key, position = _varint(message, position)
-        number, wire = key >> 3, key & 7
-        if number == 0 or key >= 2**32:
-            raise ValueError("a field without a number")
-        if wire == 0:
-            value, position = _varint(message, position)
-            yield number, value
-        elif wire == 2:
-            length, position = _varint(message, position)
-            if position + length > len(message):
-                raise ValueError("it is cut short")
-            yield number, message[position : position + length]
-            position += length
-        elif wire in (1, 5):
-            position += 8 if wire == 1 else 4
-            if position > len(message):
-                raise ValueError("it is cut short")
-        else:
-            raise ValueError("a field of an unknown kind")
-
-
-def _varint(message: memoryview, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(message):
-            raise ValueError("it is cut short")
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise ValueError("a number without an end")

@@ -1,7 +1,8 @@
 """Samples as a file stores them <-> a picture as the library wants it: the only place where integers become 0..1."""
 
+import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,59 @@ def from_integers(samples: NDArray[Any], *, white: int | None = None) -> NDArray
     return scaled
 
 
+class StoredImage(Image):
+    """A picture that still is the integers of its file; pixels are made of them when they are first asked for.
+
+    Who only stores them again, as a stack that is not aligned does, need not pay for four times their memory.
+    """
+
+    _levels: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, levels: NDArray[Any], **facts: Any) -> Self:
+        """The picture of levels, uint8 or uint16 of shape ``(H, W)`` or ``(H, W, 3)``; facts are fields of Image."""
+        image = cls(np.zeros((1,) * 2 + levels.shape[2:], np.float32), bit_depth=8 * levels.itemsize, **facts)
+        vars(image).pop("pixels")
+        vars(image)["_levels"] = levels
+        return image
+
+    # Not found in the instance until it has been asked for, nor anew after that.
+    @functools.cached_property
+    def pixels(self) -> NDArray[np.float32]:
+        """As of any picture; the levels are let go."""
+        levels = self._levels
+        if levels is not None:  # else another thread has just been here
+            vars(self)["pixels"] = from_integers(levels)
+            vars(self).pop("_levels", None)
+        made: NDArray[np.float32] = vars(self)["pixels"]
+        return made
+
+    @property
+    def levels(self) -> NDArray[Any] | None:
+        """The integers of the file, until somebody has asked for pixels."""
+        return self._levels
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        levels = self._levels
+        return self.pixels.shape if levels is None else levels.shape
+
+    @property
+    def height(self) -> int:
+        """Rows of pixels."""
+        return int(self._shape[0])
+
+    @property
+    def width(self) -> int:
+        """Columns of pixels."""
+        return int(self._shape[1])
+
+    @property
+    def is_colour(self) -> bool:
+        """True for RGB, False for one channel."""
+        return len(self._shape) == 3
+
+
 def image_of(decoded: DecodedPicture, path: Path) -> Image:
     """The picture that samples stand for: float32, upright, alpha apart, with the metadata of the file.
 
@@ -65,23 +119,40 @@ def image_of(decoded: DecodedPicture, path: Path) -> Image:
         InputError: the samples are of a type that stands for no brightness, or not finite.
     """
     orientation = read_orientation(decoded.exif) if decoded.orientation is None else decoded.orientation
-    pixels, bit_depth = _to_pixels(decoded.samples, decoded.white)
-    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied, white=None if bit_depth == 32 else 1.0)
     resolution = decoded.resolution
     if resolution and orientation >= 5:
         resolution = (resolution[1], resolution[0])
+    facts: dict[str, Any] = {
+        "exif": mark_as_upright(decoded.exif) if decoded.exif else None,
+        "path": path,
+        "page": decoded.page,
+        "notices": decoded.notices,
+        "resolution": resolution,
+        "camera": decoded.camera,
+    }
+    if _is_plain(decoded):
+        levels = np.ascontiguousarray(turn_upright(decoded.samples, orientation))
+        return StoredImage.of(levels, icc_profile=_profile_of(decoded, levels), **facts)
+    pixels, bit_depth = _to_pixels(decoded.samples, decoded.white)
+    pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied, white=None if bit_depth == 32 else 1.0)
     return Image(
         pixels=np.ascontiguousarray(turn_upright(pixels, orientation)),
         bit_depth=bit_depth,
-        icc_profile=decoded.icc_profile or (profile_of_exif(decoded.exif) if pixels.ndim == 3 else None),
-        exif=mark_as_upright(decoded.exif) if decoded.exif else None,
-        path=path,
-        page=decoded.page,
-        notices=decoded.notices,
+        icc_profile=_profile_of(decoded, pixels),
         alpha=None if alpha is None else np.ascontiguousarray(turn_upright(alpha, orientation)),
-        resolution=resolution,
-        camera=decoded.camera,
+        **facts,
     )
+
+
+def _is_plain(decoded: DecodedPicture) -> bool:
+    """Whether pixels are nothing but the samples scaled: no alpha, and white is the largest that there is."""
+    samples = decoded.samples
+    scaled = samples.dtype in (np.uint8, np.uint16) and decoded.white in (None, np.iinfo(samples.dtype).max)
+    return scaled and (samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3))
+
+
+def _profile_of(decoded: DecodedPicture, picture: NDArray[Any]) -> bytes | None:
+    return decoded.icc_profile or (profile_of_exif(decoded.exif) if picture.ndim == 3 else None)
 
 
 def _split_alpha(
@@ -134,7 +205,7 @@ def _require_finite(samples: NDArray[Any]) -> None:
     )
 
 
-def turn_upright(pixels: NDArray[np.float32], orientation: int) -> NDArray[np.float32]:
+def turn_upright(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     """The picture as it should be seen, for an EXIF orientation of 1 (upright already) to 8.
 
     Example:

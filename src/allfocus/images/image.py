@@ -9,7 +9,7 @@ bit depth, colour profile, EXIF, resolution) travels with it so that it can be w
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,11 @@ class Image:
     def valid(self) -> NDArray[np.bool_] | None:
         """Where the picture shows something: True where alpha is one half or more; None when that is everywhere."""
         return None if self.alpha is None else self.alpha >= 0.5
+
+    @property
+    def levels(self) -> NDArray[Any] | None:
+        """The integers of the file, uint8 or uint16, whose scaled values the pixels are; None where they are gone."""
+        return None
 
     @property
     def height(self) -> int:

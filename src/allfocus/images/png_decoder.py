@@ -50,8 +50,9 @@ def decode_png(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
     require_room(width, height, samples, 2 if bits == 16 else 1)
     file.seek(0)
     data = file.read()
-    for kind, start, length in walk_chunks(file):
-        if zlib.crc32(memoryview(data)[start - 4 : start + length]) != _checksum(data, start + length):
+    view = memoryview(data)
+    for kind, start, length in walk_chunks(io.BytesIO(data)):
+        if zlib.crc32(view[start - 4 : start + length]) != _checksum(data, start + length):
             raise InputError(f"the checksum of its {kind.decode('latin-1')} chunk is wrong: the file is damaged")
     if colour == PALETTE:
         _require_colours(data, len(chunks.get(b"PLTE", b"")) // 3, 2**bits)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError, OutputError
 
-Measure = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+Measure = Callable[[NDArray[Any]], NDArray[np.float32]]
+"""What is measured of a frame, which comes as it is held: integers, or float32 in 0..1."""
 SMALLEST_LEVEL = 32
 """Frames are kept at half the scale, a quarter and so on, down to this many pixels of the longer side."""
 _Stored = TypeVar("_Stored", bound="SpooledFrame")
@@ -90,8 +91,15 @@ class FrameSpool:
         """What `measure` returned for each frame."""
         self._coarser: list[list[SpooledFrame]] = []
 
-    def append(self, frame: NDArray[np.float32], valid: NDArray[np.bool_] | None = None) -> None:
-        """Stores one more frame (H, W[, 3]), float32 in 0..1, and where it has pixels (H, W; None for everywhere).
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """The type in which frames are held: uint8, uint16 or float32."""
+        return self._kind
+
+    def append(self, frame: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> None:
+        """Stores one more frame (H, W[, 3]) and where it has pixels (H, W; None for everywhere).
+
+        The frame is float32 in 0..1, or of the type in which frames are held.
 
         Raises:
             InputError: its shape differs from that of the first.
@@ -115,7 +123,7 @@ class FrameSpool:
             small = levels
             self.reduced.append(stored)
         if self._measure is not None:
-            self.measures.append(self._measure(from_levels(small)))
+            self.measures.append(self._measure(small))
         coarser = []
         while self._scale is not None and max(small.shape[:2]) > SMALLEST_LEVEL:
             small = reduce_frame(small, 2)
@@ -183,14 +191,14 @@ class _Everywhere:
         return np.broadcast_to(np.True_, self._size)[area]
 
 
-def to_levels(frame: NDArray[np.float32], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Returns float32 in 0..1 as integers of a kind, rounded and cut to their range; as it is for floating point.
+def to_levels(frame: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Returns float32 in 0..1 as integers of a kind, rounded and cut to their range; what is of that kind as it is.
 
     Example:
         >>> to_levels(np.array([[-0.1, 0.5, 2]], np.float32), np.dtype(np.uint8))
         array([[  0, 128, 255]], dtype=uint8)
     """
-    if kind == np.float32:
+    if frame.dtype == kind:
         return frame
     # One pass of OpenCV's saturating conversion instead of four of numpy; it takes rows of single values.
     rows = np.ascontiguousarray(frame).reshape(frame.shape[0], -1)

@@ -322,7 +322,10 @@ def _state_of(path: Path) -> tuple[int, ...] | None:
 
 
 def _size_of(image: Image) -> int:
-    return image.pixels.nbytes + (0 if image.alpha is None else image.alpha.nbytes)
+    """Bytes of a picture once its pixels have been asked for."""
+    return image.height * image.width * (12 if image.is_colour else 4) + (
+        0 if image.alpha is None else image.alpha.nbytes
+    )
 
 
 def _without_pixels(image: Image) -> Image:

@@ -19,7 +19,7 @@ GRAPH_KEYS = {
 }
 """The graphs of a network: levels decided with context, the coarsest level, levels refined by their detail alone; and
 two of them for parts of a picture that do not reach beyond its end, where nothing has to be hidden. Under which key an
-ONNX file holds each in its metadata, in base64; None for the file itself."""
+ONNX file holds each in its metadata, in base64; None for the file itself (see :mod:`.graph_file`)."""
 INPUTS = ("frames", "inside", "behind", "veil_above")
 """Of the graph of a level."""
 OUTPUTS = ("logits", "veil")

@@ -2,11 +2,10 @@
 
 The network is three graphs: one for the coarsest level, which sees a picture whole; one for levels that are decided
 with context, given the decision of the level above; and one for those that are refined by their detail alone. The last
-two come again for parts of a picture that do not reach beyond its end, where they are cheaper. The file is the graph of
-a level with context; the others travel in its metadata, so that a network is one file.
+two come again for parts of a picture that do not reach beyond its end, where they are cheaper. All are in one file
+(:mod:`.graph_file`).
 """
 
-import base64
 import contextlib
 import logging
 import os
@@ -27,6 +26,7 @@ from allfocus.files.protection import InputFiles
 from allfocus.images.writing import check_output
 from allfocus.network.checkpoint import load_network
 from allfocus.network.contract import GRAPH_KEYS, OUTPUTS, SIZE_MULTIPLE, graph_inputs
+from allfocus.network.graph_file import graph_of, pack_graphs
 from allfocus.network.inheritance import EXCLUSION
 from allfocus.network.stack_network import Decision, StackNetwork
 
@@ -123,8 +123,6 @@ def prove_model(checkpoint: Path) -> ProvenModel:
         InputError: the checkpoint cannot be read, or holds `ips-paper`.
         ExportError: the ONNX model computes something else than torch.
     """
-    import onnx
-
     if os.path.isdir(checkpoint):
         checkpoint = checkpoint / "weights.safetensors"
     network, _ = load_network(checkpoint)
@@ -132,14 +130,14 @@ def prove_model(checkpoint: Path) -> ProvenModel:
         raise InputError(f"{checkpoint}: holds ips-paper, which runs in torch only; export an ips network")
     graphs = {kind: LevelGraph(network, kind).eval() for kind in GRAPH_KEYS}
     models = {kind: _export(graph, checkpoint) for kind, graph in graphs.items()}
-    difference = max(_largest_difference(graph, models[kind]) for kind, graph in graphs.items())
+    opset = models["context"].opset_import[0].version
+    content = pack_graphs(models)
+    # What is proven is what will be read.
+    difference = max(_largest_difference(graph, graph_of(content, kind)) for kind, graph in graphs.items())
     if not difference <= TOLERANCE:
         raise ExportError(f"{checkpoint}: ONNX differs from torch by {difference:.2e}; the tolerance is {TOLERANCE:g}")
-    within = {key: models[kind].SerializeToString() for kind, key in GRAPH_KEYS.items() if key is not None}
-    model = models["context"]
-    onnx.helper.set_model_props(model, {key: base64.b64encode(other).decode() for key, other in within.items()})
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    return ProvenModel(model.SerializeToString(), difference, model.opset_import[0].version, parameters)
+    return ProvenModel(content, difference, opset, parameters)
 
 
 def _export(graph: LevelGraph, checkpoint: Path) -> Any:
@@ -212,11 +210,11 @@ def _quiet_exporter() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _largest_difference(graph: LevelGraph, model: Any) -> float:
+def _largest_difference(graph: LevelGraph, model: bytes) -> float:
     # The core runs on onnxruntime; training machines may lack it, so it is asked for only here.
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     generator = torch.Generator().manual_seed(0)
     largest = 0.0
     for proof in PROOFS:

@@ -196,6 +196,11 @@ class PlacedFrames:
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.bool_] | None]]:
         """Gives the pixels of each frame, and where it has any (None for everywhere)."""
+        for place, image in self._read():
+            yield self._place(place, image)
+
+    def _read(self) -> Iterator[tuple[int, Image]]:
+        """Gives the frames as they were read, with their places; tells what is odd about them."""
         profile = None
         for place, index in enumerate(self._kept):
             image, name = self._reader.read(index), self._reader.names[index]
@@ -211,14 +216,24 @@ class PlacedFrames:
                 first = self._reader.names[self._kept[0]]
                 self._notes.say(Notice(f"{name}: has another colour profile than {first}, which the result gets"))
             self.exif.append(image.exif)
-            placed = place_frame(image, self._alignment, place).cut(self._area)
-            self._add_opacity(image, placed)
-            yield placed.pixels, None if placed.valid is None or placed.valid.all() else placed.valid
+            yield place, image
+
+    def _place(self, place: int, image: Image) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
+        placed = place_frame(image, self._alignment, place).cut(self._area)
+        self._add_opacity(image, placed)
+        return placed.pixels, None if placed.valid is None or placed.valid.all() else placed.valid
 
     def fill(self, spool: FrameSpool) -> None:
         """Reads all frames into a spool."""
-        for pixels, valid in self:
-            spool.append(pixels, valid)
+        stay = self._alignment is None and self._area is None
+        for place, image in self._read():
+            levels = image.levels
+            if stay and levels is not None and levels.dtype == spool.kind:
+                # As the file has them, without the way to 0..1 and back.
+                self._opaque, self.opacity = True, None
+                spool.append(levels)
+            else:
+                spool.append(*self._place(place, image))
             self._notes.tell("reading", len(spool), len(self._kept))
 
     def _add_opacity(self, image: Image, placed: PlacedFrame) -> None:

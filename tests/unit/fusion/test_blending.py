@@ -10,10 +10,13 @@ from allfocus.fusion.blending import (
     Veil,
     blend_frames,
     detail_evidence,
+    largest_of,
+    lead_of,
     selection_weights,
     settle_logits,
     stack_evidence,
     unveil,
+    weighty_area,
 )
 from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.images.transfer import SRGB, Curve
@@ -244,6 +247,14 @@ def test_a_faint_veil_is_left_and_pixels_without_one_stay_to_the_bit():
     assert unveil(frame, faint, 0.1, 0.9) is frame
 
 
+def test_a_veil_is_taken_off_only_where_that_is_wanted():
+    frame, veil = veiled(textured(0, (10, 12, 3)), np.full((10, 12), 0.5, np.float32), 0.7)
+    wanted = np.zeros((10, 12), bool)
+    wanted[:, 4:] = True
+    found = unveil(frame, veil, 0, 1, wanted=wanted)
+    np.testing.assert_array_equal(found, np.where(wanted[..., None], unveil(frame, veil, 0, 1), frame))
+
+
 def test_a_veil_comes_in_without_a_step():
     opacity = np.linspace(0, 0.4, 1600, dtype=np.float32)[None]
     frame = np.full((1, 1600), 0.7, np.float32)
@@ -276,6 +287,30 @@ def test_blending_is_the_weighted_sum(shape):
 
 
 SRGB_CURVE = Curve((SRGB,))
+
+
+@pytest.mark.parametrize("curve", [None, SRGB_CURVE])
+@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 3)])
+def test_a_frame_need_only_be_given_where_it_has_weight(shape, curve):
+    weights = [np.zeros((9, 8), np.float32) for _ in range(4)]
+    weights[0][:4], weights[1][4:], weights[2][2:6, 3:5] = 1, 1, 1
+    weights = [own / sum(weights) for own in weights]
+    frames = [textured(seed, shape) for seed in range(4)]
+    areas = [weighty_area(own) for own in weights]
+    assert [own.size for own in (weights[0][areas[0]], weights[2][areas[2]], weights[3][areas[3]])] == [32, 8, 0]
+    parts = [frame[area] for frame, area in zip(frames, areas, strict=True)]
+    found = blend_frames(parts, weights, areas=areas, curve=curve)
+    np.testing.assert_array_equal(found, blend_frames(frames, weights, curve=curve))
+
+
+def test_the_largest_weight_and_its_lead_are_those_of_sorting():
+    logits = [textured(seed, (9, 8)).round(1) for seed in range(5)]
+    weights = np.stack(selection_weights(logits))
+    np.testing.assert_array_equal(largest_of(list(weights)), weights.argmax(axis=0))
+    ranked = np.sort(weights, axis=0)
+    np.testing.assert_array_equal(lead_of(logits), ranked[-1] - ranked[-2])
+    assert (lead_of(logits) == 0).any()  # two share the lead somewhere
+    np.testing.assert_array_equal(lead_of(logits[:1]), 1)
 
 
 @pytest.mark.parametrize("shape", [(6, 7), (6, 7, 3)])

@@ -25,6 +25,7 @@ from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.images.image import Image, ImageStack
 from allfocus.images.spool import FrameSpool
 from allfocus.network.contract import GRAPH_KEYS
+from allfocus.network.graph_file import graph_of
 from allfocus.scenes.rendering import render_scene
 
 PUBLISHED = {
@@ -447,7 +448,7 @@ def test_a_network_of_ones_own_is_what_runs_at_every_level(desk, own_network, pa
     settings = DecisionSettings(largest_whole_side=64, **refined)
     model = onnx.load(own_network)
     held = next((entry for entry in model.metadata_props if entry.key == GRAPH_KEYS[part]), None)
-    graph = model if held is None else onnx.load_from_string(base64.b64decode(held.value))
+    graph = model if held is None else onnx.load_from_string(graph_of(own_network.read_bytes(), part))
     kernel = next(tensor for tensor in graph.graph.initializer if len(tensor.dims) == 4)
     values = onnx.numpy_helper.to_array(kernel)
     kernel.CopyFrom(onnx.numpy_helper.from_array(-values, kernel.name))

@@ -33,7 +33,7 @@ from allfocus.fusion.windows import (
     split_core,
     within,
 )
-from allfocus.images.spool import reduce_frame
+from allfocus.images.spool import from_levels, reduce_frame
 from allfocus.scenes.rendering import render_scene
 
 side = some.integers(1, 6000)
@@ -204,11 +204,18 @@ def test_a_block_is_sixteen_pixels_a_side_from_the_first_on(size, pixel):
         assert found[row, column] > 0.7 * found.sum()
 
 
-def test_every_block_is_the_mean_of_its_own_pixels():
-    frame = np.random.default_rng(3).random((80, 112), dtype=np.float32)
+@pytest.mark.parametrize("rows", [5, 41])
+def test_every_block_is_the_mean_of_its_own_pixels(rows):
+    """In pictures that are measured in one strip and in three."""
+    frame = np.random.default_rng(3).random((rows * BLOCK, 112), dtype=np.float32)
     energy = cv2.Laplacian(cv2.GaussianBlur(frame, (0, 0), 1.0), cv2.CV_32F, ksize=3) ** 2
-    expected = energy.reshape(5, BLOCK, 7, BLOCK).mean(axis=(1, 3))
+    expected = energy.reshape(rows, BLOCK, 7, BLOCK).mean(axis=(1, 3))
     np.testing.assert_allclose(block_sharpness(frame), expected, rtol=1e-5)
+
+
+def test_integers_are_as_sharp_as_their_values():
+    levels = np.random.default_rng(4).integers(0, 65536, (64, 48, 3), dtype=np.uint16)
+    np.testing.assert_array_equal(block_sharpness(levels), block_sharpness(from_levels(levels)))
 
 
 @pytest.mark.parametrize("deviation", [0.5 / 255, 0.02])

@@ -3,6 +3,7 @@ import os
 import struct
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from scripts import load_script
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images import reading
+from allfocus.images.conversion import from_integers
 from allfocus.images.encoders import encode_png
 from allfocus.images.exif import parse_block
 from allfocus.images.frame_file import list_frames
@@ -72,6 +74,35 @@ def test_16_bit_colour_tiff_keeps_every_bit(tmp_path, pixels16, compression, pla
     image = read_image(tmp_path / "a.tif")
     assert image.bit_depth == 16
     np.testing.assert_array_equal(as_levels(image), pixels16)
+
+
+@pytest.mark.parametrize("turned", [1, 6])
+def test_a_picture_stays_the_integers_of_its_file_until_its_pixels_are_asked_for(tmp_path, pixels8, turned):
+    exif = PillowImage.Exif()
+    exif[0x0112] = turned
+    PillowImage.fromarray(pixels8).save(tmp_path / "a.png", exif=exif)
+    image = read_image(tmp_path / "a.png")
+    expected = pixels8 if turned == 1 else np.rot90(pixels8, -1)
+    assert (image.height, image.width, image.is_colour) == (*expected.shape[:2], True)
+    np.testing.assert_array_equal(image.levels, expected)
+    np.testing.assert_array_equal(image.pixels, expected.astype(np.float32) / np.float32(255))
+    assert image.levels is None  # not held twice
+    assert image.pixels is image.pixels
+    assert (image.height, image.width, image.is_colour) == (*expected.shape[:2], True)
+
+
+@pytest.mark.parametrize("change", [{"exif": None}, {"pixels": np.zeros((2, 3), np.float32)}])
+def test_a_picture_that_is_still_integers_can_be_copied_with_changes(tmp_path, pixels8, change):
+    write_image(to_image(pixels8), tmp_path / "a.png")
+    image = read_image(tmp_path / "a.png")
+    copied = replace(image, **change)
+    expected = change.get("pixels", from_integers(pixels8))
+    np.testing.assert_array_equal(copied.pixels, expected)
+    assert (copied.height, copied.width, copied.levels) == (*expected.shape[:2], None)
+
+
+def to_image(levels: NDArray[np.uint8]) -> Image:
+    return Image(from_integers(levels))
 
 
 def test_16_bit_colour_png_keeps_every_bit(tmp_path, pixels16):

@@ -89,7 +89,7 @@ def test_a_window_can_be_changed_without_changing_the_frame():
 
 
 def test_what_is_measured_is_kept_beside_the_frames():
-    with FrameSpool(bit_depth=8, measure=lambda frame: frame.mean(axis=(0, 1))) as spool:
+    with FrameSpool(bit_depth=8, measure=lambda frame: from_levels(frame).mean(axis=(0, 1))) as spool:
         for level in (0.2, 0.6):
             spool.append(np.full((4, 5, 3), level, np.float32))
         np.testing.assert_allclose(spool.measures, [[0.2] * 3, [0.6] * 3], atol=1e-6)
@@ -99,7 +99,7 @@ def test_what_is_measured_is_kept_beside_the_frames():
 @pytest.mark.parametrize("bit_depth", [8, 16, 32])
 def test_reduced_frames_are_kept_beside_the_frames_and_measured(bit_depth, shape):
     frames = [random_frame(bit_depth, shape, seed) for seed in range(3)]
-    with FrameSpool(bit_depth=bit_depth, measure=lambda reduced: reduced, scale=lambda height, width: 2) as spool:
+    with FrameSpool(bit_depth=bit_depth, measure=from_levels, scale=lambda height, width: 2) as spool:
         for frame in frames:
             spool.append(frame)
         assert spool.reduction == 2

@@ -17,6 +17,7 @@ from allfocus.fusion import inference
 from allfocus.network import onnx_export
 from allfocus.network.checkpoint import load_network, save_network
 from allfocus.network.contract import GRAPH_KEYS, INPUTS, OUTPUTS, graph_inputs
+from allfocus.network.graph_file import graph_of
 from allfocus.network.inheritance import EXCLUSION
 from allfocus.network.onnx_export import ExportReport, LevelGraph, export_onnx
 from allfocus.network.stack_network import StackNetwork, StackNetworkConfig
@@ -52,11 +53,9 @@ def random_inputs(graph, sources, height, width):
 
 def model_of(path, graph):
     """The ONNX model of a level, or another one within it."""
-    model = onnx.load(path)
-    if GRAPH_KEYS[graph] is None:
-        return model
-    (found,) = [entry.value for entry in model.metadata_props if entry.key == GRAPH_KEYS[graph]]
-    return onnx.load_from_string(base64.b64decode(found))
+    model = onnx.load_from_string(graph_of(path.read_bytes(), graph))
+    del model.metadata_props[:]
+    return model
 
 
 @functools.cache
@@ -150,6 +149,31 @@ def test_where_no_picture_ends_the_inner_graphs_say_what_the_others_do(kind):
         assert_same(found, expected)
 
 
+def test_the_shipped_file_holds_every_tensor_once():
+    file = onnx.load(WEIGHTS / "ips.onnx")
+    within = [entry.value for entry in file.metadata_props if entry.key in GRAPH_KEYS.values()]
+    graphs = [file.graph, *(onnx.load_from_string(base64.b64decode(part)).graph for part in within)]
+    assert len(graphs) == len(GRAPH_KEYS)
+    held = [(tuple(own.dims), own.data_type, own.raw_data) for graph in graphs for own in graph.initializer]
+    assert len(held) == len(set(held))
+    names = [own.name for graph in graphs for own in graph.initializer]
+    assert len(names) == len(set(names))
+
+
+def test_a_graph_whose_tensors_nobody_has_is_no_network(tmp_path):
+    file = onnx.load(WEIGHTS / "ips.onnx")
+    del file.graph.initializer[:]
+    path = tmp_path / "bare.onnx"
+    path.write_bytes(file.SerializeToString())
+    inputs = random_inputs("whole", 2, 16, 16)
+    with pytest.raises(InputError, match=r"bare\.onnx: is no ONNX file that can be run"):
+        inference.run_level(inputs["frames"], None, device="cpu", threads=1, weights=str(path))
+    del file.metadata_props[:]
+    path.write_bytes(file.SerializeToString())
+    with pytest.raises(InputError, match=r"bare\.onnx: is not a network of this version"):
+        inference.run_level(inputs["frames"], None, device="cpu", threads=1, weights=str(path))
+
+
 # Exporting
 
 
@@ -227,7 +251,7 @@ def test_a_difference_in_any_output_is_found(monkeypatch, output):
 
     shipped = session_of(WEIGHTS / "ips.onnx", "context")
     network, _ = load_network(WEIGHTS / "ips.safetensors")
-    model = model_of(WEIGHTS / "ips.onnx", "context")
+    model = graph_of((WEIGHTS / "ips.onnx").read_bytes(), "context")
     monkeypatch.setattr(onnx_export, "PROOFS", ((2, 64, 96),))
     assert onnx_export._largest_difference(LevelGraph(network, "context"), model) < 1e-4
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)

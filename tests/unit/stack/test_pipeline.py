@@ -14,6 +14,7 @@ from allfocus.alignment.placement import common_window, whole_pixels
 from allfocus.alignment.transforms import corner_motion, warp_picture
 from allfocus.errors import InputError, OutputError
 from allfocus.fusion.depth import colour_depth
+from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.exif import add_history
 from allfocus.images.image import Image
@@ -412,6 +413,24 @@ def test_slabs_are_the_fused_parts_of_the_stack_on_the_grid_of_the_whole(tmp_pat
 def aligned_frames(paths, alignment):
     reader = open_stack(paths)
     return PlacedFrames(reader, range(reader.count), alignment, RunNotes(), area=common_window(alignment))
+
+
+@pytest.mark.parametrize("bit_depth", [8, 16])
+def test_frames_that_stay_where_they_are_go_to_disk_as_their_files_have_them(tmp_path, small_stack, bit_depth):
+    paths = [write_image(frame, tmp_path / f"{n}.tif", bit_depth=bit_depth) for n, frame in enumerate(small_stack)]
+    reader = open_stack(paths)
+    frames = PlacedFrames(reader, range(reader.count), None, RunNotes(), area=None)
+    with open_spool(bit_depth) as spool:
+        frames.fill(spool)
+        last = reader.count - 1
+        assert reader.read(last).levels is not None  # no pixels were made of them
+        stored = spool[last][:, :]
+        np.testing.assert_array_equal(stored, reader.read(last).pixels)
+    # Frames that are held in another type still go through their pixels.
+    with open_spool(24 - bit_depth) as spool:
+        frames.fill(spool)
+        np.testing.assert_allclose(spool[last][:, :], stored, atol=0.5001 / 255)
+    assert frames.opacity is None
 
 
 def test_slabs_carry_profile_exif_and_history_as_the_whole_does(tmp_path, profile, small_stack):
