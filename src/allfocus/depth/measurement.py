@@ -292,7 +292,8 @@ def measure_tile(
     at_end = curves.own & ((curves.peak == 0) | (curves.peak == stack.frames - 1))
     blur = BlurScale(own.picture, variance) if at_end.any() else None
     peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
-    surface = fit_surface(peaks, curves.own, own.decision, own.picture / np.float32(shape.span))
+    seen = own.picture / np.float32(shape.span)
+    surface = fit_surface(peaks, curves.own, own.decision, curves.sharpest, seen)
     position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
     near_end = is_near_end(position, stack.frames)
     share = np.where(near_end, np.float32(END_SHARE), np.float32(ERROR_SHARE))
