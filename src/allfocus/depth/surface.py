@@ -55,7 +55,7 @@ FROM_DECISION = 0.75
 FROM_SHARPEST = 0.8
 """Frames by which it may lie off the sharpest of all frames at a pixel: where that one and the decision differ, one of
 them sees something else."""
-MARGIN = round(4 * MIXED_WIDTH) + 2 * RADIUS
+MARGIN = round(4 * MIXED_WIDTH) + RADIUS + round(4 * OWN_WIDTH)
 """Pixels around a part of a picture that have to be known for the surface in it."""
 
 
