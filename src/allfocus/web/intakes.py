@@ -144,7 +144,7 @@ class Intakes:
         Args:
             intake_id: The intake.
             name: Of the job.
-            paths: Of the files below the root, in order, as :meth:`cut` gave them; or of an OME-Zarr, which is a folder.
+            paths: Of the files below the root, in order, as :meth:`cut` gave them; or that of an OME-Zarr.
             which: The ``position`` and the ``time`` to take of several.
 
         Raises:
@@ -175,7 +175,7 @@ class Intakes:
         file = Path(os.path.realpath(intake.root / path))
         if intake.allowed and not any(folder in file.parents for folder in intake.allowed):
             raise Refusal(403, f"{path}: leads out of the folders that the server was started with")
-        if not os.path.isfile(file) and not is_zarr(file):
+        if not os.path.isfile(file) and not (os.path.isdir(file) and is_zarr(file)):
             raise Refusal(404, f"{path}: there is no such file in the folder")
         return file
 
