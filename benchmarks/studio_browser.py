@@ -61,10 +61,15 @@ def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
     raise SystemExit(f"the server did not start: {log.read_text()}")
 
 
+def find_chromium() -> str | None:
+    """The program of Chromium, or of Chrome, on this machine."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The Chromium of this machine, without a window."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = find_chromium()
     if program is None:
         raise SystemExit("no Chromium found; install the package chromium")
     expect.set_options(timeout=120_000)

@@ -12,7 +12,7 @@ import pickle
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -75,11 +75,11 @@ class Cluster:
         self._stack = contextlib.ExitStack()
         self._local: Any = None
         self._client: Any = None
-        self._tasks: dict[Any, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-        self._futures: dict[Any, Any] = {}
-        self._outcomes: dict[Any, Any] = {}
-        self._suspects: list[Any] = []
-        self._tried_alone: set[Any] = set()
+        self._tasks: dict[Hashable, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+        self._futures: dict[Hashable, Any] = {}
+        self._outcomes: dict[Hashable, Any] = {}
+        self._suspects: list[Hashable] = []
+        self._tried_alone: set[Hashable] = set()
         self._submitted = 0
         self.restarts = 0
         """How often the scheduler was lost and found again."""
@@ -172,7 +172,7 @@ class Cluster:
         """Tasks without a result."""
         return len(self._tasks)
 
-    def submit(self, key: Any, function: Callable[..., Any], *arguments: Any) -> None:
+    def submit(self, key: Hashable, function: Callable[..., Any], *arguments: Any) -> None:
         """Has a function called on some worker; the outcome comes from ``collect`` under the key.
 
         Args:
@@ -183,7 +183,7 @@ class Cluster:
         self._tasks[key] = (function, arguments)
         self._give(key)
 
-    def _give(self, key: Any) -> None:
+    def _give(self, key: Hashable) -> None:
         function, arguments = self._tasks[key]
         self._submitted += 1
         # A name of its own each time: a restarted scheduler and a worker that lived on must not mix up two tries.

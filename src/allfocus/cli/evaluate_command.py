@@ -11,6 +11,7 @@ from allfocus.cli.printing import (
     json_option,
     print_json,
     print_notice,
+    print_passed_over,
     progress_bar,
     protocol_option,
 )
@@ -87,12 +88,17 @@ def evaluate(
     be fused or scored.
     """
     import allfocus
+    from allfocus.datasets.catalogue import dataset_catalogue
     from allfocus.evaluation.compression import parse_compression
+    from allfocus.fusion.methods import method_catalogue
+    from allfocus.metrics.catalogue import metric_catalogue
 
     if not methods and not images:
         raise click.UsageError("give at least one --method or --images")
     if scheduler is not None and workers is not None:
         raise click.UsageError("--scheduler brings its own workers; leave out --workers")
+    for catalogue in (method_catalogue(), metric_catalogue(), dataset_catalogue()):
+        print_passed_over(catalogue.passed_over)
     pairs = pair_folders(datasets, folders)
     named = dict(_name_and_folder(text) for text in images)
     run = None

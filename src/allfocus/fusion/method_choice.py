@@ -3,14 +3,10 @@
 import difflib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion.accelerators import require_provider
 from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
-
-if TYPE_CHECKING:
-    pass
 from allfocus.fusion.method import EXTRAS, NETWORK_ENDING, WEIGHTS_SIGN, Method
 from allfocus.fusion.methods import METHODS, all_methods, list_methods
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from allfocus.errors import MissingDependencyError
 
@@ -14,7 +14,7 @@ def is_zarr(path: Path) -> bool:
     return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zattrs"))
 
 
-def require_zarr() -> Any:
+def require_zarr() -> ModuleType:
     """The package ``zarr``.
 
     Raises:

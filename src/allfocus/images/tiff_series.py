@@ -1,10 +1,13 @@
 """What a TIFF file, open in tifffile, says its planes are: one stack, or several channels, times and positions."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from allfocus.errors import InputError
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile, TiffPage, TiffPageSeries
 
 MOST_PAGES = 20_000
 
@@ -31,7 +34,12 @@ STACKED = ("Z", "I", "Q")
 """Axes that a stack may have: depth, and those that have no name."""
 
 
-def says_what_its_planes_are(tiff: Any) -> bool:
+def page_of(tiff: "TiffFile", index: int) -> "TiffPage":
+    """A page of a file, counted from 0."""
+    return tiff.pages[index]  # type: ignore[return-value]  # some are frames, which answer as their pages would
+
+
+def says_what_its_planes_are(tiff: "TiffFile") -> bool:
     """Whether a file, open in tifffile, describes its planes, in words that can be looked at without harm.
 
     Raises:
@@ -44,7 +52,7 @@ def says_what_its_planes_are(tiff: Any) -> bool:
     return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
 
 
-def require_one_channel(tiff: Any) -> None:
+def require_one_channel(tiff: "TiffFile") -> None:
     """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
     if not says_what_its_planes_are(tiff):
         return
@@ -96,14 +104,14 @@ def require_modest_ome(description: str) -> None:
         )
 
 
-def list_series(tiff: Any) -> list[Any]:
+def list_series(tiff: "TiffFile") -> list["TiffPageSeries"]:
     """The positions of a file, open in tifffile, that describes its planes: each is a series of its own."""
     series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
     # Programs that write page after page call each page a series; a microscope says what each of them is.
     return series if tiff.is_ome or any(len(each.pages) > 1 for each in series) else series[:1]
 
 
-def _require_one_series(tiff: Any) -> None:
+def _require_one_series(tiff: "TiffFile") -> None:
     """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
     series = list_series(tiff)
     if len(series) > 1:
