@@ -131,18 +131,22 @@ def gather(cases: list[Case], most: int = 15_000) -> tuple[Map, Map]:
 
 
 def fit_error(cases: list[Case]) -> tuple[float, float]:
-    """The factors with which 68 % of each stack lie within one standard error, as near as two come to that.
+    """The factors with which 68 % of each scene lie within one standard error, as near as two come to that.
 
     Between the frames, and at the ends of the stack.
     """
-    ratios = []
+    scenes: dict[str, list[tuple[Map, NDArray[np.bool_]]]] = {}
     for case in cases:
         there = case.textured & case.now.measured
         ratio = np.abs(case.now.position - case.truth)[there] / np.maximum(case.now.standard_error[there], 1e-6)
-        ratios.append((ratio, measurement.is_near_end(case.now.position[there], case.now.frames)))
+        near_end = measurement.is_near_end(case.now.position[there], case.now.frames)
+        scenes.setdefault(case.name.split()[0], []).append((ratio, near_end))
 
     def off(shares: tuple[float, float]) -> float:
-        within = [np.mean(ratio <= np.where(near_end, shares[1], shares[0])) for ratio, near_end in ratios]
+        within = [
+            np.mean([np.mean(ratio <= np.where(near_end, shares[1], shares[0])) for ratio, near_end in stacks])
+            for stacks in scenes.values()
+        ]
         return float(sum((share - 0.68) ** 2 for share in within))
 
     factors = [float(share) for share in np.geomspace(0.5, 5, 60)]

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import studio_window as window
 from playwright.sync_api import expect
@@ -103,6 +104,64 @@ def test_two_stacks_in_one_folder_are_not_interleaved(watched, studio, frame_pat
     page.keyboard.press("Escape")
     expect(page.locator("#intake")).to_be_hidden()
     assert jobs(studio) == {}
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Path:
+    """An OME-Zarr of two times, two channels and three planes; in the second time the channels are even."""
+    zarr = pytest.importorskip("zarr", reason="needs the extra batch")
+    stripes = np.where(np.arange(96) // 2 % 2, 40_000, 10_000)
+    planes = np.full((2, 2, 3, 72, 96), 10_000, np.uint16)
+    for plane in range(3):
+        planes[0, :, plane, 24 * plane : 24 * plane + 24] = stripes
+    planes[0, 1] //= 10
+    group = zarr.open_group(str(tmp_path / "cells.ome.zarr"), mode="w", zarr_format=2)
+    array = group.create_array("0", shape=planes.shape, chunks=(1, 1, 1, 36, 48), dtype=planes.dtype)
+    array[:] = planes
+    axes = [{"name": name, "type": {"t": "time", "c": "channel"}.get(name, "space")} for name in "tczyx"]
+    scale = [{"type": "scale", "scale": [1.0] * 5}]
+    datasets = [{"path": "0", "coordinateTransformations": scale}]
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": datasets}]
+    colours = [("DAPI", "0000FF"), ("GFP", "00FF00")]
+    group.attrs["omero"] = {"channels": [{"label": label, "color": colour} for label, colour in colours]}
+    return tmp_path / "cells.ome.zarr"
+
+
+def test_a_dropped_ome_zarr_is_one_stack_whose_channels_are_fused_coloured_and_hidden(watched, studio, cells):
+    page = watched.page
+    clear(studio)
+    page.goto(studio.address)
+    drop(page, [cells])
+    page.locator("#choose-time").select_option("1")
+    page.locator("#choose-stack-go").click()
+    expect(page.locator("#stack-name")).to_have_text("cells")
+    expect(page.locator("#frame-list > li")).to_have_count(3)
+    expect(page.locator("#intake")).to_be_hidden()
+    page.locator("#start").click()
+    expect(page.locator("body")).to_have_attribute("data-phase", "done")
+    settle(page)
+    shown = page.locator("#channels .channel strong")
+    assert shown.all_text_contents() == ["DAPI", "GFP"]
+    assert page.evaluate(NAMELESS) == []
+
+    def mean() -> Any:
+        settle(page)
+        return window.pixels(page, 0.45, 0.45, 0.55, 0.55).mean(axis=(0, 1))
+
+    red, green, blue = mean()
+    assert red < 5
+    assert min(green, blue) > 60
+    with page.expect_response("**/channels"):
+        page.get_by_role("switch", name="DAPI").uncheck()
+    expect(page.locator("#channel-0-fields")).to_be_hidden()
+    with page.expect_response("**/channels"):
+        page.get_by_label("Colour of GFP").fill("#ff0000")
+    (own,) = jobs(studio).values()
+    channels = studio.job(own["id"])["result"]["channels"]
+    assert [(channel["shown"], channel["colour"]) for channel in channels] == [(False, "#0000ff"), (True, "#ff0000")]
+    red, green, blue = mean()
+    assert red > 60
+    assert max(green, blue) < 5
 
 
 def test_stacks_are_searched_renamed_sorted_and_deleted_by_keyboard(watched, studio, frame_paths):

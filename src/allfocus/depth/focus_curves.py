@@ -28,6 +28,8 @@ OWN_SHARE = 0.1
 spreads over its surroundings is weaker."""
 ABOVE_NOISE = 4.0
 """And this many times the energy of noise alone."""
+VOTE_WINDOW = 1.5
+"""Standard deviation in pixels of the window in which the sharpest of all frames is sought."""
 REACH = 2
 """Frames on each side of the sharpest that a curve is known for."""
 NOISE_KERNEL = np.outer((1, -2, 1), (1, -2, 1)).astype(np.float32) / 6
@@ -85,6 +87,8 @@ class FocusCurves:
     """(bands, H, W), the energy of noise, which has been taken off; 0 as long as it is not known."""
     own: NDArray[np.bool_]
     """(H, W), where there is detail that lies at the pixel itself."""
+    sharpest: NDArray[np.int16]
+    """(H, W), the frame of all, whatever was decided, that has most of the finest detail."""
     finest: Map
     """(H, W), the energy of the finest band at the pixel itself in its sharpest frame."""
     noise: Map
@@ -121,7 +125,9 @@ class CurveGathering:
         self._reach = REACH + 1
         self._kept = np.full((len(BANDS), 2 * self._reach + 1, *size), np.nan, np.float32)
         self._own = np.zeros((3, *size), np.float32)
-        self._sharpest = np.zeros(size, np.float32)
+        self._most = np.zeros(size, np.float32)
+        self._most_around = np.full(size, -1, np.float32)
+        self._sharpest = np.zeros(size, np.int16)
         self._calmest = np.full(size, np.inf, np.float32)
 
     def add(self, index: int, frame: Map) -> None:
@@ -133,7 +139,8 @@ class CurveGathering:
             energy = band_energy(frame, band)
             if number == 0:
                 own = _smooth(energy, OWN_WINDOW)
-                np.maximum(self._sharpest, own, out=self._sharpest)
+                np.maximum(self._most, own, out=self._most)
+                self._vote(index, _smooth(energy, VOTE_WINDOW))
                 for place in (-1, 0, 1):
                     there = offset == place
                     self._own[place + 1][there] = own[there]
@@ -141,6 +148,11 @@ class CurveGathering:
                 rows, columns = np.nonzero(wanted)
                 summed = summed_energy(energy, window)
                 self._kept[number, offset[wanted] + self._reach, rows, columns] = summed[wanted]
+
+    def _vote(self, index: int, energy: Map) -> None:
+        more = energy > self._most_around
+        self._most_around[more] = energy[more]
+        self._sharpest[more] = index
 
     def finish(self) -> FocusCurves:
         """Returns the curves, once every frame has been taken in."""
@@ -150,12 +162,13 @@ class CurveGathering:
         places = best[None] + np.arange(2 * REACH + 1)[:, None, None]
         energies = np.stack([np.take_along_axis(kept, places, axis=0) for kept in self._kept])
         finest = np.max(self._own, axis=0)
-        around = cv2.dilate(self._sharpest, np.ones((OWN_REACH, OWN_REACH), np.uint8))
+        around = cv2.dilate(self._most, np.ones((OWN_REACH, OWN_REACH), np.uint8))
         return FocusCurves(
             np.asarray(self._guide + best - 1, np.int16),
             energies,
             np.zeros((len(BANDS), *finest.shape), np.float32),
             self._known & (finest > np.float32(OWN_SHARE) * around),
+            self._sharpest,
             finest,
             self._calmest,
             self._frames,

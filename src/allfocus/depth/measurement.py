@@ -51,11 +51,11 @@ FEWEST_ALONE = 0.1
 """Share of a tile in which surfaces must lie alone for the growth of blur to be learned there and not everywhere."""
 LEAST_ERROR = 0.005
 """The least standard error that there is, in steps."""
-ERROR_SHARE, END_SHARE = 1.46, 2.44
+ERROR_SHARE, END_SHARE = 1.49, 2.58
 """The standard error is so many times the distance between what the two bands measure, between the frames and within
 half a step of the ends of the stack, where one side of the curve is seen. Noise moves each band its own way, and so
 does what the shape of the curve has wrong. Fitted to rendered scenes with known depth so that 68 % of the textured
-pixels of each lie within one, as near as two factors come to that;
+pixels of each scene lie within one, as near as two factors come to that;
 benchmarks/depth_accuracy.py measures it on other seeds, and ``--fit`` fits it anew."""
 
 
@@ -292,7 +292,8 @@ def measure_tile(
     at_end = curves.own & ((curves.peak == 0) | (curves.peak == stack.frames - 1))
     blur = BlurScale(own.picture, variance) if at_end.any() else None
     peaks = fit_peaks(curves, shape.exponents, blur, shape.growth)
-    surface = fit_surface(peaks, curves.own, own.decision, own.picture / np.float32(shape.span))
+    seen = own.picture / np.float32(shape.span)
+    surface = fit_surface(peaks, curves.own, own.decision, curves.sharpest, seen)
     position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
     near_end = is_near_end(position, stack.frames)
     share = np.where(near_end, np.float32(END_SHARE), np.float32(ERROR_SHARE))

@@ -165,7 +165,7 @@ def _noise_variance(three: NDArray[np.float32], exponent: float, floor: Map) -> 
     change = powers / np.float32(exponent)
     skew = (before - after) / curvature
     by_each = ((1 - skew) / (2 * curvature), skew / curvature, (-1 - skew) / (2 * curvature))
-    return np.asarray(
-        sum(np.square(slope * own) * vary for slope, own, vary in zip(by_each, change, relative, strict=True)),
-        np.float32,
-    )
+    parts = zip(by_each, change, relative, strict=True)
+    # A curve that is no top at all may vary by more than there are numbers for: then it tells nothing.
+    with np.errstate(over="ignore"):
+        return np.asarray(sum(np.square(slope * own) * vary for slope, own, vary in parts), np.float32)

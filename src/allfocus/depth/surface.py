@@ -37,18 +37,25 @@ MEETING, MEETING_WIDTH = 0.2, 4.0
 deviations both), one thing ends and another begins. There the blur of one lies over the other, and what is measured
 belongs to neither. (Of 0.3, 0.2 and 0.12; with 0.3 the rendered circuit board is 0.17 steps off instead of 0.14, with
 0.12 a tenth less of it is measured.)"""
-MIXED = 0.4
-"""Where decisions lie this many frames off the plane through those around them, things of different depth lie side by
-side, hairs for example, and what is measured there is of none of them."""
+MIXED, MIXED_WIDTH = 0.33, 5.0
+"""Where decisions lie this many frames off the plane through those around them (standard deviations both), things of
+different depth lie side by side, hairs for example, and what is measured there is of none of them. On a slope whole
+frames alone make 0.29."""
 APART_WIDTH = 2.0
 """Standard deviation in pixels of the weight with which the distance between the bands is averaged, with its sign:
 noise moves them apart in both directions, what is wrong about the curves in one."""
 FEWEST_OWN, OWN_WIDTH = 0.2, 3.0
 """Share of the pixels around a place (standard deviation of the weight in pixels) that must tell their depth
 themselves."""
+SCATTER = 0.06
+"""Steps by which measurements may scatter about the surface through them (standard deviation around a pixel), beyond
+what their own errors explain; with more it is none: hairs before something, or what lies behind them."""
 FROM_DECISION = 0.75
 """Frames by which the surface may lie off what was decided for a pixel."""
-MARGIN = round(4 * MEETING_WIDTH) + 2 * RADIUS
+FROM_SHARPEST = 0.8
+"""Frames by which it may lie off the sharpest of all frames at a pixel: where that one and the decision differ, one of
+them sees something else."""
+MARGIN = round(4 * MIXED_WIDTH) + RADIUS + round(4 * OWN_WIDTH)
 """Pixels around a part of a picture that have to be known for the surface in it."""
 
 
@@ -61,26 +68,33 @@ class Surface(NamedTuple):
     """(H, W), how far apart the bands have the surface around each pixel, in steps."""
 
 
-def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.integer], guide: Map) -> Surface:
+def fit_surface(
+    peaks: PeakFit,
+    own: NDArray[np.bool_],
+    decision: NDArray[np.integer],
+    sharpest: NDArray[np.integer],
+    guide: Map,
+) -> Surface:
     """Returns the surface through single measurements.
 
     Args:
         peaks: The measurements.
         own: (H, W), where the measurement is told by the pixel's own detail.
         decision: (H, W), the frame that each pixel came from; -1 where that is not known.
+        sharpest: (H, W), the frame that is sharpest at each pixel, whatever was decided.
         guide: the fused picture (H, W) or (H, W, 3), 0..1.
 
     Example:
         >>> rows = np.arange(20, dtype=np.float32)[:, None] * 0.1 + np.zeros((20, 20), np.float32)
         >>> holes = rows.copy(); holes[::3] = np.nan
-        >>> exact = np.zeros((20, 20), np.float32)
-        >>> surface = fit_surface(PeakFit(holes, exact, exact), np.isfinite(holes), np.rint(rows).astype(int), exact)
+        >>> exact, frame = np.zeros((20, 20), np.float32), np.rint(rows).astype(int)
+        >>> surface = fit_surface(PeakFit(holes, exact, exact), np.isfinite(holes), frame, frame, exact)
         >>> bool(np.allclose(surface.position[3:-3], rows[3:-3], atol=0.05))
         True
     """
     position = peaks.position
     known = np.isfinite(position) & own
-    meeting = _roughness(np.nan_to_num(position), known) > np.float32(MEETING)
+    meeting = _roughness(np.nan_to_num(position), known, MEETING_WIDTH) > np.float32(MEETING)
     decided = decision.astype(np.float32)
     meeting |= find_mixed(decision)
     known &= ~meeting
@@ -96,6 +110,10 @@ def fit_surface(peaks: PeakFit, own: NDArray[np.bool_], decision: NDArray[np.int
     surface = _fit_planes(values, weight, once, likeness)
     there = np.isfinite(start) & (_mean_around(known, OWN_WIDTH) >= np.float32(FEWEST_OWN))
     there &= ~(np.abs(surface - decided) > np.float32(FROM_DECISION))
+    there &= ~(np.abs(surface - sharpest) > np.float32(FROM_SHARPEST))
+    off = np.where(known, np.clip(values - np.nan_to_num(surface), -NEAR, NEAR), 0)
+    unexplained = np.square(off) - np.nan_to_num(variance)
+    there &= _weighted_mean(unexplained, weight, OWN_WIDTH) < np.float32(SCATTER**2)
     apart = np.abs(_weighted_mean(peaks.spread, weight, APART_WIDTH))
     return Surface(np.where(there, surface, np.float32(np.nan)), apart)
 
@@ -106,7 +124,7 @@ def find_mixed(decision: NDArray[np.integer]) -> NDArray[np.bool_]:
     Args:
         decision: (H, W); -1 where that is not known.
     """
-    return _roughness(decision.astype(np.float32), decision >= 0) > np.float32(MIXED)
+    return _roughness(decision.astype(np.float32), decision >= 0, MIXED_WIDTH) > np.float32(MIXED)
 
 
 def _mean_around(values: NDArray[Any], width: float) -> Map:
@@ -146,7 +164,7 @@ def _likeness(colours: Map, down: int, across: int, known: NDArray[np.bool_]) ->
     return np.where(known, np.float32(1), np.exp(apart * np.float32(-0.5 / SIMILAR**2)))
 
 
-def _roughness(values: Map, known: NDArray[np.bool_]) -> Map:
+def _roughness(values: Map, known: NDArray[np.bool_], spread: float) -> Map:
     """Returns the standard deviation of the measurements around each pixel about the plane through them."""
     height, width = values.shape
     # In the middle of the picture and with 64 bits: differences of large moments are taken.
@@ -155,7 +173,7 @@ def _roughness(values: Map, known: NDArray[np.bool_]) -> Map:
     weight = known.astype(np.float64)
 
     def around(factor: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        blurred = cv2.GaussianBlur(weight * factor, (0, 0), MEETING_WIDTH, borderType=cv2.BORDER_CONSTANT)
+        blurred = cv2.GaussianBlur(weight * factor, (0, 0), spread, borderType=cv2.BORDER_CONSTANT)
         return np.asarray(blurred, np.float64)
 
     total = np.maximum(around(1.0), 1e-9)

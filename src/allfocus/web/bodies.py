@@ -65,12 +65,15 @@ class NewIntake(_Body):
 
 
 class CutStack(_Body):
-    """A stack of a tree that shall become a job."""
+    """A stack of a tree that shall become a job: its files, or the folder that an OME-Zarr is."""
 
     name: Annotated[str, Field(max_length=1000)] = ""
     frames: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=4000)]], Field(min_length=1, max_length=20_000)
     ]
+    position: Annotated[str | None, Field(max_length=200)] = None
+    """Which to take of a file of a microscope."""
+    time: Annotated[str | None, Field(max_length=200)] = None
 
 
 class LocalFiles(_Body):

@@ -10,11 +10,12 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.web import job_frames
 from allfocus.web.job_records import clean_name
 from allfocus.web.processes import TaskError
@@ -133,13 +134,18 @@ class Intakes:
             raise Refusal(400, self._studio.told(error.error).replace(f"{intake.root}{os.sep}", "")) from error
         return found
 
-    def make_job(self, intake_id: str, name: str, paths: Sequence[str]) -> dict[str, Any]:
+    def make_job(
+        self, intake_id: str, name: str, paths: Sequence[str], which: Mapping[str, str | None] = job_frames.NEITHER
+    ) -> dict[str, Any]:
         """A new job with these files as its frames, and what could not be read of them.
+
+        Where there are several positions or times and none is named, what there is to ``choose`` of instead.
 
         Args:
             intake_id: The intake.
             name: Of the job.
-            paths: Of the files below the root, in order; as :meth:`cut` gave them.
+            paths: Of the files below the root, in order, as :meth:`cut` gave them; or that of an OME-Zarr.
+            which: The ``position`` and the ``time`` to take of several.
 
         Raises:
             Refusal: one is not there, or no two of them can be read; then there is no job.
@@ -148,7 +154,14 @@ class Intakes:
         files = [self._find(intake, path) for path in paths]
         job_id = self._studio.create(name)["id"]
         try:
-            left_out = job_frames.add_files(self._studio, job_id, files, linked=intake.linked, skip_bad=True)
+            left_out = job_frames.add_files(
+                self._studio, job_id, files, linked=intake.linked, skip_bad=True, which=which
+            )
+        except job_frames.Undecided as undecided:
+            self._studio.delete(job_id)
+            if len(files) > 1:
+                raise
+            return {"choose": undecided.choice}
         except BaseException:
             self._studio.delete(job_id)
             raise
@@ -162,7 +175,7 @@ class Intakes:
         file = Path(os.path.realpath(intake.root / path))
         if intake.allowed and not any(folder in file.parents for folder in intake.allowed):
             raise Refusal(403, f"{path}: leads out of the folders that the server was started with")
-        if not os.path.isfile(file):
+        if not os.path.isfile(file) and not (os.path.isdir(file) and is_zarr(file)):
             raise Refusal(404, f"{path}: there is no such file in the folder")
         return file
 

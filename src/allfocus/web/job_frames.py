@@ -168,7 +168,13 @@ def add_folder(studio: "Studio", job_id: str, text: str) -> dict[str, Any]:
 
 
 def add_files(
-    studio: "Studio", job_id: str, files: Sequence[Path], *, linked: bool, skip_bad: bool = False
+    studio: "Studio",
+    job_id: str,
+    files: Sequence[Path],
+    *,
+    linked: bool,
+    skip_bad: bool = False,
+    which: Mapping[str, str | None] = NEITHER,
 ) -> dict[str, str]:
     """Add local files as frames of a job; those that were left out come back with the reason.
 
@@ -178,6 +184,7 @@ def add_files(
         files: Of one or several pictures each, in order.
         linked: They stay where they are; otherwise they are moved into the job.
         skip_bad: Leave out what cannot be read, as long as two files can; otherwise that is a refusal.
+        which: The ``position`` and the ``time`` to take of files with several.
     """
     require_frames(studio, job_id, len(files))
     frames: list[Frame] = []
@@ -188,7 +195,7 @@ def add_files(
         for file in files:
             name = clean_name(file.name, "frame")
             try:
-                found = inspect(studio, file, name, pages, most=studio.settings.frames - len(frames))
+                found = inspect(studio, file, name, pages, most=studio.settings.frames - len(frames), which=which)
             except Refusal as refusal:
                 if not skip_bad:
                     raise

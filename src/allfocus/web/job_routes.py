@@ -15,6 +15,7 @@ from allfocus.stack.options import FuseOptions
 from allfocus.version import __version__
 from allfocus.web import job_frames
 from allfocus.web.bodies import FolderName, FrameOrder, NewJob, OtherMethod, SampleName, StartOptions
+from allfocus.web.intakes import MOST_FILES
 from allfocus.web.studio import Studio
 from allfocus.web.uploads import receive_file
 
@@ -44,6 +45,7 @@ def make_job_routes(studio: Studio) -> APIRouter:
             "used_bytes": studio.room.used(),
             "samples": list(SCENES),
             "endings": sorted(SUFFIXES),
+            "folder_files": MOST_FILES,
         }
 
     @router.get("/methods")

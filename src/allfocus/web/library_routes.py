@@ -91,8 +91,12 @@ def make_library_routes(studio: Studio) -> APIRouter:
 
     @router.post("/intakes/{intake_id}/jobs", status_code=201)
     def make_job(intake_id: str, body: CutStack) -> dict[str, Any]:
-        """Make a job of one stack of a tree; files that cannot be read are left out and named."""
-        return studio.intakes.make_job(intake_id, body.name, body.frames)
+        """Make a job of one stack of a tree; files that cannot be read are left out and named.
+
+        Where there are several positions or times and none is named, what there is to ``choose`` of instead.
+        """
+        which = {"position": body.position, "time": body.time}
+        return studio.intakes.make_job(intake_id, body.name, body.frames, which)
 
     @router.delete("/intakes/{intake_id}", status_code=204)
     def delete(intake_id: str) -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allfocus.depth.peak_fitting import USUAL_EXPONENT, choose_exponent, find_top
+from allfocus.depth.focus_curves import BANDS, REACH, FocusCurves
+from allfocus.depth.peak_fitting import USUAL_EXPONENT, choose_exponent, find_top, fit_peaks
 
 
 def curve(places, *, width, exponent):
@@ -34,3 +35,13 @@ def test_a_gaussian_law_draws_tops_of_blurred_detail_to_whole_frames_and_the_cho
 
 def test_too_few_curves_tell_no_exponent():
     assert choose_exponent(np.ones((5, 10), np.float32)) == USUAL_EXPONENT
+
+
+def test_a_curve_that_falls_to_nothing_on_one_side_only_tells_nothing_and_is_no_error():
+    energies = np.full((len(BANDS), 2 * REACH + 1, 1, 1), 1e-9, np.float32)
+    energies[:, REACH + 1 :] = 1.0
+    one = np.ones((1, 1), np.float32)
+    floors = np.full((len(BANDS), 1, 1), 1e-9, np.float32)
+    peak = np.full((1, 1), 3, np.int16)
+    curves = FocusCurves(peak, energies, floors, one > 0, peak, one, one, 7)
+    assert np.isnan(fit_peaks(curves, (0.5, 0.5)).position).all()

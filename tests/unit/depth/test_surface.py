@@ -8,12 +8,14 @@ from allfocus.depth.surface import fit_surface
 GENERATOR = np.random.default_rng(11)
 
 
-def fit(position, *, own=None, guide=None, decision=None, spread=0.0):
+def fit(position, *, own=None, guide=None, decision=None, sharpest=None, spread=0.0):
     known = np.isfinite(position) if own is None else own
     exact = np.zeros(position.shape, np.float32)
     decided = np.rint(np.nan_to_num(position, nan=np.nanmedian(position))) if decision is None else decision
     peaks = PeakFit(position, exact + np.asarray(spread, np.float32), exact)
-    return fit_surface(peaks, known, decided.astype(np.int16), exact if guide is None else guide)
+    decided = decided.astype(np.int16)
+    seen = exact if guide is None else guide
+    return fit_surface(peaks, known, decided, decided if sharpest is None else sharpest, seen)
 
 
 def test_a_steep_plane_is_no_edge():
@@ -29,6 +31,14 @@ def test_a_plane_is_less_noisy_than_its_measurements():
     surface = fit(noisy, spread=0.2)
     assert np.std(surface.position[10:-10, 10:-10]) < 0.04
     assert np.allclose(surface.disagreement, 0.2, atol=1e-4)
+
+
+def test_nothing_is_measured_where_measurements_scatter_more_than_their_errors_explain():
+    position = np.full((60, 80), 2, np.float32)
+    position[:, :40] += GENERATOR.choice([-0.12, 0.12], (60, 40)).astype(np.float32)
+    surface = fit(position)
+    assert np.isnan(surface.position[:, 5:30]).all()
+    assert (surface.position[:, 55:] == 2).all()
 
 
 def test_bands_that_noise_moves_both_ways_are_less_apart_than_bands_that_differ():
@@ -47,6 +57,16 @@ def test_nothing_is_measured_among_things_of_different_depth_or_far_from_what_wa
     assert np.isnan(surface.position[:, :28]).all()
     assert (surface.position[:, 45:52] == 2).all()
     assert np.isnan(surface.position[:, 62:]).all()
+
+
+def test_nothing_is_measured_where_another_frame_is_sharper_than_the_one_decided_for():
+    flat = np.full((60, 80), 2, np.float32)
+    sharpest = np.full((60, 80), 2)
+    sharpest[:, 40:60] = 4
+    sharpest[:, 60:] = 1
+    surface = fit(flat, sharpest=sharpest)
+    assert (surface.position[:, :40] == 2).all()
+    assert np.isnan(surface.position[:, 40:]).all()
 
 
 def test_nothing_is_measured_where_two_things_meet_and_nothing_between_them_is_made_up():

@@ -112,7 +112,7 @@ export const createIntake = (about) => request("POST", "/api/intakes", about);
 export const readIntake = (id) => request("GET", intake(id));
 export const deleteIntake = (id) => request("DELETE", intake(id));
 export const cutIntake = (id, how) => request("GET", `${intake(id)}/stacks?${new URLSearchParams(how)}`);
-export const takeStack = (id, name, frames) => request("POST", `${intake(id)}/jobs`, { name, frames });
+export const takeStack = (id, name, frames, which = {}) => request("POST", `${intake(id)}/jobs`, { name, frames, ...which });
 export const preferences = () => request("GET", "/api/preferences");
 export const rememberOptions = (options) => request("PUT", "/api/preferences/options", options);
 export const keepPreset = (name, options) => request("PUT", `/api/presets/${encodeURIComponent(name)}`, options);

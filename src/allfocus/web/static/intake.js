@@ -1,10 +1,11 @@
 // A dropped folder or tree: sent as it is, cut into stacks by the rules of `allfocus batch`, and shown before it starts.
 
 import * as api from "./api.js";
+import { askWhich } from "./channels.js";
 import { asSentence, byId, element, icon, plural, readableBytes } from "./elements.js";
 import { announce, attempt, say } from "./messages.js";
 import { chosenOptions } from "./options.js";
-import { setJob } from "./state.js";
+import { setJob, state } from "./state.js";
 import { phrase, told } from "./texts.js";
 import { placeOf } from "./uploads.js";
 
@@ -37,6 +38,41 @@ export async function takeTree({ files, folder }) {
     await cutFirst();
   });
   if (dialog.open && !stacks.length && !isBusy) await discard();
+}
+
+/** Sends an OME-Zarr, a folder of many small files that hold one picture, and opens what is in it as a stack. */
+export async function takeImage({ files, folder }) {
+  const most = state.limits?.folder_files ?? Infinity;
+  if (files.length > most) {
+    say(phrase("intake.image-too-large", { name: folder, count: files.length, most }), "error");
+    return;
+  }
+  await attempt(async () => {
+    begin(folder);
+    intake = await api.createIntake({ name: folder });
+    const { id } = intake;
+    await sendAll(files, plural(files.length, "file"));
+    if (intake?.id !== id) return; // closed meanwhile
+    if (failed.length) {
+      say(phrase("intake.image-failed", { name: folder, ...failed[0] }), "error");
+      return;
+    }
+    tellSending(phrase("intake.image-opening"));
+    const name = folder.replace(/(\.ome)?\.zarr$/i, "");
+    let answer = await api.takeStack(id, name, [folder]);
+    if (answer.choose) {
+      const which = await askWhich(folder, answer.choose);
+      answer = which && (await api.takeStack(id, name, [folder], which));
+    }
+    await end();
+    if (answer) show(answer.job);
+  });
+  if (dialog.open && !isBusy) await discard();
+}
+
+function show(job) {
+  setJob(job);
+  location.hash = `#/stack/${job.id}`;
 }
 
 /** The same for a folder of the server's machine, which is read where it lies. */
@@ -77,7 +113,7 @@ function tellSending(text, share = null) {
   else bar.value = share;
 }
 
-async function sendAll(files) {
+async function sendAll(files, pictures = plural(files.length, "picture")) {
   const { id } = intake;
   const whole = files.reduce((sum, { size }) => sum + size, 0) || 1;
   const waiting = [...files];
@@ -91,14 +127,14 @@ async function sendAll(files) {
         await api.uploadToIntake(id, path, file, (share) => {
           sent += (share - last) * file.size;
           last = share;
-          tellSending(phrase("intake.taking", { pictures: plural(files.length, "picture"), size: readableBytes(whole) }), sent / whole);
+          tellSending(phrase("intake.taking", { pictures, size: readableBytes(whole) }), sent / whole);
         });
       } catch (problem) {
         if (problem.status === 0) throw problem;
         failed.push({ path, problem: asSentence(problem.message) });
       }
       count += 1;
-      tellSending(phrase("intake.taking-count", { pictures: plural(files.length, "picture"), done: count }), sent / whole);
+      tellSending(phrase("intake.taking-count", { pictures, done: count }), sent / whole);
     }
   };
   try {
@@ -119,8 +155,7 @@ async function cutFirst() {
     const job = await takeOne(only);
     if (!job) return;
     await end();
-    setJob(job);
-    location.hash = `#/stack/${job.id}`;
+    show(job);
     return;
   }
   tellSending("");

@@ -9,7 +9,7 @@ import "./faults.js";
 import "./finish_panel.js";
 import { isDraggingCard } from "./frames.js";
 import "./help.js";
-import { openIntake, takeFolder, takeTree } from "./intake.js";
+import { openIntake, takeFolder, takeImage, takeTree } from "./intake.js";
 import { leaveLibrary, openLibrary, rename } from "./library.js";
 import { attempt, clearErrors, say } from "./messages.js";
 import { drawOptions, loadOptions } from "./options.js";
@@ -118,10 +118,11 @@ function take(event, read) {
   attempt(() => bring(chosen));
 }
 
-/** Projects are opened; a folder is cut into stacks, unless it is added to the stack at hand; files become frames. */
-async function bring({ files, folder }) {
+/** Projects are opened, and so is an OME-Zarr, which is a folder; any other folder is cut into stacks, unless it is added to the stack at hand; files become frames. */
+async function bring({ files, folder, isImage }) {
   const projects = files.filter(isProject);
   if (projects.length) return openProjects(projects);
+  if (isImage) return takeImage({ files, folder });
   const inLibrary = document.body.dataset.page === "library";
   if (folder && files.length && (inLibrary || !(state.job || state.uploads.length))) return takeTree({ files, folder });
   if (inLibrary) setJob(null);

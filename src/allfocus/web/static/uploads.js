@@ -18,36 +18,46 @@ const places = new WeakMap(); // file -> where it lay below what was dropped
 /** Where a file lay in the folder that was dropped or chosen, the folder's own name first. */
 export const placeOf = (file) => places.get(file) ?? (file.webkitRelativePath || file.name);
 
-/** All files of a drop, the contents of dropped folders included: { files, folder }. */
+const OF_IMAGE = ["zarr.json", ".zgroup", ".zattrs"]; // every OME-Zarr has one of them at its top
+
+/** All files of a drop, the contents of dropped folders included: { files, folder, isImage }. */
 export async function filesOfDrop(transfer) {
   // The list of items dies when the event handler first waits, so every entry is taken out before that.
   const items = [...transfer.items].filter((item) => item.kind === "file");
   const entries = items.map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const loose = entries.length ? [] : [...transfer.files];
   const files = [...loose];
-  let folder = null;
+  let [folder, isImage] = [null, false];
   for (const entry of entries) {
     if (entry.isDirectory) folder ??= entry.name;
-    files.push(...(await filesOfEntry(entry, entry.isDirectory)));
+    const children = entry.isDirectory ? await childrenOf(entry) : [];
+    isImage = entries.length === 1 && children.some(({ name }) => OF_IMAGE.includes(name));
+    const wanted = isImage || entry.isFile ? () => true : isFrameOfFolder;
+    for (const child of entry.isDirectory ? children : [entry]) files.push(...(await filesOfEntry(child, wanted)));
   }
-  return { files, folder };
+  return { files, folder, isImage };
 }
 
-async function filesOfEntry(entry, insideFolder) {
+async function filesOfEntry(entry, wanted) {
   if (entry.isFile) {
     const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
     places.set(file, entry.fullPath.replace(/^\//, ""));
-    return insideFolder && !isFrameOfFolder(file) ? [] : [file];
+    return wanted(file) ? [file] : [];
   }
-  const reader = entry.createReader();
+  const found = [];
+  for (const child of await childrenOf(entry)) found.push(...(await filesOfEntry(child, wanted)));
+  return found;
+}
+
+async function childrenOf(folder) {
+  const reader = folder.createReader();
   const found = [];
   // readEntries hands out at most 100 entries a call and an empty list at the end.
   for (;;) {
     const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (!some.length) break;
-    for (const child of some) found.push(...(await filesOfEntry(child, true)));
+    if (!some.length) return found;
+    found.push(...some);
   }
-  return found;
 }
 
 /** What a folder may hold besides frames is left out quietly; a file that was chosen by itself is always sent, because
@@ -55,10 +65,12 @@ async function filesOfEntry(entry, insideFolder) {
 const isFrameOfFolder = ({ name }) =>
   !name.startsWith(".") && (state.limits?.endings?.some((ending) => name.toLowerCase().endsWith(ending)) ?? true);
 
-/** The frames of a folder that was chosen in the dialog: { files, folder }. */
+/** The frames of a folder that was chosen in the dialog: { files, folder, isImage }. */
 export function filesOfFolder(list) {
   const all = [...list];
-  return { files: all.filter(isFrameOfFolder), folder: all[0]?.webkitRelativePath.split("/")[0] || null };
+  const folder = all[0]?.webkitRelativePath.split("/")[0] || null;
+  const isImage = all.some(({ webkitRelativePath }) => OF_IMAGE.some((name) => webkitRelativePath === `${folder}/${name}`));
+  return { files: isImage ? all : all.filter(isFrameOfFolder), folder, isImage };
 }
 
 /** What all names begin with, as a name for the stack: DSC_0101.tif ... DSC_0108.tif -> "DSC_0101 to DSC_0108". */

@@ -70,6 +70,10 @@ export default {
     "one": "{count} Tag",
     "other": "{count} Tage"
   },
+  "count.file": {
+    "one": "{count} Datei",
+    "other": "{count} Dateien"
+  },
   "count.frame": {
     "one": "{count} Aufnahme",
     "other": "{count} Aufnahmen"
@@ -270,6 +274,9 @@ export default {
   "intake.gap": "Sekunden zwischen zwei Stapeln",
   "intake.heading": "Stapel",
   "intake.heading-in": "Stapel in {name}",
+  "intake.image-failed": "{name} konnte nicht ganz übernommen werden. {path}: {problem}",
+  "intake.image-opening": "Die Ebenen werden geöffnet …",
+  "intake.image-too-large": "{name} ist ein OME-Zarr aus {count} Dateien, und eine Seite kann {most} senden. Geben Sie stattdessen den Pfad des Ordners an, auf einem Server, der mit --allow-folders gestartet wurde, oder nehmen Sie allfocus fuse.",
   "intake.left-out": {
     "one": "{name}: {count} Datei war nicht lesbar und wurde ausgelassen ({files}).",
     "other": "{name}: {count} Dateien waren nicht lesbar und wurden ausgelassen ({files})."

@@ -70,6 +70,10 @@ export default {
     "one": "{count} day",
     "other": "{count} days"
   },
+  "count.file": {
+    "one": "{count} file",
+    "other": "{count} files"
+  },
   "count.frame": {
     "one": "{count} frame",
     "other": "{count} frames"
@@ -270,6 +274,9 @@ export default {
   "intake.gap": "Seconds between two stacks",
   "intake.heading": "Stacks",
   "intake.heading-in": "Stacks in {name}",
+  "intake.image-failed": "{name} could not be taken in whole. {path}: {problem}",
+  "intake.image-opening": "Opening the planes…",
+  "intake.image-too-large": "{name} is an OME-Zarr of {count} files, and a page can send {most}. Give the path of the folder instead, on a server that was started with --allow-folders, or use allfocus fuse.",
   "intake.left-out": {
     "one": "{name}: {count} file could not be read and was left out ({files}).",
     "other": "{name}: {count} files could not be read and were left out ({files})."

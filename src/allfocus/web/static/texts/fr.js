@@ -70,6 +70,10 @@ export default {
     "one": "{count} jour",
     "other": "{count} jours"
   },
+  "count.file": {
+    "one": "{count} fichier",
+    "other": "{count} fichiers"
+  },
   "count.frame": {
     "one": "{count} image",
     "other": "{count} images"
@@ -270,6 +274,9 @@ export default {
   "intake.gap": "Secondes entre deux piles",
   "intake.heading": "Piles",
   "intake.heading-in": "Piles dans {name}",
+  "intake.image-failed": "{name} n’a pas pu être repris en entier. {path} : {problem}",
+  "intake.image-opening": "Ouverture des plans…",
+  "intake.image-too-large": "{name} est un OME-Zarr de {count} fichiers, et une page peut en envoyer {most}. Donnez plutôt le chemin du dossier, sur un serveur lancé avec --allow-folders, ou utilisez allfocus fuse.",
   "intake.left-out": {
     "one": "{name} : {count} fichier illisible a été laissé de côté ({files}).",
     "other": "{name} : {count} fichiers illisibles ont été laissés de côté ({files})."
