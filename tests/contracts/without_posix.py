@@ -161,6 +161,8 @@ def make_poor():
         for name in names.split():
             if hasattr(place, name):
                 delattr(place, name)
+    if hasattr(os, "process_cpu_count"):  # Python 3.13; by sched_getaffinity where there is one
+        os.process_cpu_count = os.cpu_count
     os.open, builtins.open = _windows_open, _windows_builtin_open
     os.replace, os.rename, os.link = _windows_replace, _windows_rename, _windows_link
     os.unlink = os.remove = _windows_unlink
