@@ -170,10 +170,11 @@ def write_constraints(target: Path = ROOT / "constraints.txt") -> Path:
 
 def write_licences(target: Path = ROOT / "docs" / "dependencies.md") -> Path:
     """Writes the table of packages and their licences."""
-    rows = [
-        f"| {one.name} | {version_in_words(key, one.version)} | {one.groups_in_words} | {one.licence.replace('|', '/')} |"
+    cells = [
+        (one.name, version_in_words(key, one.version), one.groups_in_words, one.licence.replace("|", "/"))
         for key, one in pinned_packages().items()
     ]
+    rows = [f"| {' | '.join(row)} |" for row in cells]
     text = """# Dependencies
 
 The packages that allfocus was tested with, those they need in turn included, at the versions that

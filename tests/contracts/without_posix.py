@@ -154,6 +154,8 @@ def make_poor():
     del multiprocessing, random, subprocess
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # as there
     shutil._use_fd_functions = False
+    if hasattr(shutil, "_rmtree_impl"):  # Python 3.14 has chosen by now
+        shutil._rmtree_impl = shutil._rmtree_unsafe
     for name in MODULES:
         sys.modules[name] = None
     for place, names in ((os, OF_OS), (signal, OF_SIGNAL)):
