@@ -101,6 +101,7 @@ def main() -> int:
     parser.add_argument("--method", action="append", default=[], help="one more method, such as ips-paper")
     parser.add_argument("--rivals", action="store_true", help="the networks of the literature, and their page")
     parser.add_argument("--ours", type=Path, help="of --rivals: the folder with weights that were trained here")
+    parser.add_argument("--device", default="cpu", help="of --rivals: cpu, cuda or auto, for the networks")
     parser.add_argument("--seconds", type=float, help="of --rivals: begin nothing after so long")
     parser.add_argument("--limit", type=int, help="only the first so many pictures of each set")
     parser.add_argument("--workers", type=int, help="processes at a time; default: one for each processor")

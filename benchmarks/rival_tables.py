@@ -1,11 +1,11 @@
 """The networks of the literature on the four sets, by their authors' weights and by ours; a part of docs/rivals.md.
 
-python benchmarks/results.py --rivals [--ours FOLDER] [--seconds 3600] [--protocol grey]
+python benchmarks/results.py --rivals [--ours FOLDER] [--seconds 3600] [--protocol grey] [--device cuda]
 
 Authors' weights are those in the folder ALLFOCUS_RIVALS, ours are NAME.safetensors in the folder of --ours, as
-`allfocus train --recipe recipes/rivals/NAME.toml` makes them. Methods with the least to do come first. After --seconds
-no other is begun, and the page says of what is left that it was not run, and what fusing it would cost. A later run
-goes on.
+`allfocus train --recipe recipes/rivals/NAME.toml` makes them. With --seconds, methods with the least to do come first,
+after so long no other is begun, and the page says of what is left that it was not run, and what fusing it would cost. A
+later run goes on.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from allfocus.evaluation.summary import DatasetSummary, format_value
 from allfocus.evaluation.tables import format_printed, markdown_tables
 from allfocus.fusion.method_choice import short_name
 from allfocus.metrics.scoring import Protocol
+from allfocus.progress import StepProgress
 from allfocus.rivals.catalogue import RIVALS
 from allfocus.rivals.weight_files import FOLDER_VARIABLE
 
@@ -89,6 +90,7 @@ class Table:
             metrics={dataset: self.metrics[dataset]},
             protocol=protocol,
             workers=self.arguments.workers,
+            device=self.arguments.device,
             report=False,
             **more,
         )
@@ -96,22 +98,40 @@ class Table:
     def fill(self, protocol: Protocol) -> list[EvaluationResult]:
         """Fills what time allows and returns the results by set, without what is not whole."""
         with progress_bar() as update:
-            for dataset in self.metrics:
-                samples = find_dataset(dataset, self.arguments.data / dataset)[: self.arguments.limit]
-                sizes = [count_pixels(sample) for sample in samples]
-                for number, method in enumerate(self.methods):
-                    first = self.evaluate(dataset, [method], protocol, limit=1).cells[0]
-                    if first.error:
-                        raise AllfocusError(f"{dataset} {first.sample} {first.method}: {first.error}")
-                    seconds = (first.seconds or 0) * sum(sizes) / sizes[0]
-                    self.rows.append(Row(dataset, method, len(samples), seconds))
-                    update(f"first pictures of {dataset}", number + 1, len(self.methods))
-            for number, row in enumerate(sorted(self.rows, key=lambda row: row.seconds)):
-                if time.monotonic() < self.ends:
-                    self.evaluate(row.dataset, [row.method], protocol, limit=self.arguments.limit)
-                    row.done = True
-                update(f"{protocol} {row.dataset} {short_name(row.method)}", number + 1, len(self.rows))
+            if self.arguments.seconds is None:
+                self._fill_all(protocol, update)
+            else:
+                self._fill_cheapest_first(protocol, update)
         return self.collect(protocol)
+
+    def _fill_all(self, protocol: Protocol, update: StepProgress) -> None:
+        for dataset in self.metrics:
+            samples = find_dataset(dataset, self.arguments.data / dataset)[: self.arguments.limit]
+            self.evaluate(
+                dataset,
+                self.methods,
+                protocol,
+                limit=self.arguments.limit,
+                progress=lambda step, done, count, name=dataset: update(f"{name} {step}", done, count),
+            )
+            self.rows += [Row(dataset, method, len(samples), 0, done=True) for method in self.methods]
+
+    def _fill_cheapest_first(self, protocol: Protocol, update: StepProgress) -> None:
+        for dataset in self.metrics:
+            samples = find_dataset(dataset, self.arguments.data / dataset)[: self.arguments.limit]
+            sizes = [count_pixels(sample) for sample in samples]
+            for number, method in enumerate(self.methods):
+                first = self.evaluate(dataset, [method], protocol, limit=1).cells[0]
+                if first.error:
+                    raise AllfocusError(f"{dataset} {first.sample} {first.method}: {first.error}")
+                seconds = (first.seconds or 0) * sum(sizes) / sizes[0]
+                self.rows.append(Row(dataset, method, len(samples), seconds))
+                update(f"first pictures of {dataset}", number + 1, len(self.methods))
+        for number, row in enumerate(sorted(self.rows, key=lambda row: row.seconds)):
+            if time.monotonic() < self.ends:
+                self.evaluate(row.dataset, [row.method], protocol, limit=self.arguments.limit)
+                row.done = True
+            update(f"{protocol} {row.dataset} {short_name(row.method)}", number + 1, len(self.rows))
 
     def collect(self, protocol: Protocol, pictures: Protocol | None = None) -> list[EvaluationResult]:
         """The results by set of all rows that are done; pictures fused under another protocol are only scored anew."""
@@ -180,6 +200,8 @@ def generated_part(table: Table, results: dict[Protocol, list[EvaluationResult]]
         "`NAME@NAME.safetensors` with ours, every other with its authors'.",
         "",
     ]
+    if document["settings"]["device"] != "cpu":
+        parts += ["Networks ran on a GPU where there was one; its time is not in that of the processor.", ""]
     left = [row for row in table.rows if not row.done]
     waiting = sorted({rival.name for rival in RIVALS} - {method.partition("@")[0] for method in table.methods})
     if left or waiting:

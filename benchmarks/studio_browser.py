@@ -61,10 +61,15 @@ def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
     raise SystemExit(f"the server did not start: {log.read_text()}")
 
 
+def find_chromium() -> str | None:
+    """The program of Chromium, or of Chrome, on this machine."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The Chromium of this machine, without a window."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = find_chromium()
     if program is None:
         raise SystemExit("no Chromium found; install the package chromium")
     expect.set_options(timeout=120_000)
@@ -123,9 +128,14 @@ def fuse(address: str, name: str, frames: list[Path] | Path, **options: Any) -> 
     else:
         for path in frames:
             call(address, f"/api/jobs/{identity}/frames?name={path.name}", path)
+    fuse_again(address, identity, **options)
+    return identity
+
+
+def fuse_again(address: str, identity: str, **options: Any) -> None:
+    """Give a job of the studio one more result, and wait for it."""
     call(address, f"/api/jobs/{identity}/start", options)
     while (job := call(address, f"/api/jobs/{identity}"))["state"] in ("queued", "running"):
         time.sleep(0.3)
     if job["state"] != "done":
-        raise SystemExit(f"{name}: {job['state']}: {job['error']}")
-    return identity
+        raise SystemExit(f"{job['name']}: {job['state']}: {job['error']}")

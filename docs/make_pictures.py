@@ -100,7 +100,7 @@ def quality_against(picture: Pixels, truth: Pixels) -> float:
 
 
 def compare_methods(title: str, scene: Scene) -> None:
-    """Prints how near each kind of method comes to the truth."""
+    """Prints the PSNR of each kind of method against the truth."""
     best = max(quality_against(frame, scene.truth) for frame in scene.frames)
     found = {name: quality_against(allfocus.fuse(scene.frames, method=name).image, scene.truth) for name in METHODS}
     listed = ", ".join(f"{name} {value:.1f}" for name, value in found.items())

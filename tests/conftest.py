@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +82,17 @@ def run_command() -> RunCommand:
         )
 
     return run
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """PyTorch works in one thread: on small tensors more only cost, and sums depend on how many there are."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

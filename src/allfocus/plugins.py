@@ -44,6 +44,10 @@ class Catalogue(Generic[Thing]):
     passed_over: tuple[InputError, ...]
     """Why each plug-in that is not in the table is not; none of them was raised."""
 
+    def passed_over_for(self, name: str) -> list[InputError]:
+        """Those of :attr:`passed_over` that somebody who asks for this name may have meant."""
+        return [error for error in self.passed_over if error.parameters["name"] == name]
+
 
 def add_plugins(
     own: Mapping[str, Thing],

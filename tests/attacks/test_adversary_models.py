@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from folder_contents import contents
 
 import allfocus
 from allfocus.cli.main import run
@@ -27,7 +28,7 @@ pytest.importorskip("safetensors")
 from allfocus.network import checkpoint  # noqa: E402
 from allfocus.network.checkpoint import build_network, load_network, read_tensors, save_network  # noqa: E402
 from allfocus.network.stack_network import StackNetworkConfig  # noqa: E402
-from allfocus.training import recipe as recipes  # noqa: E402
+from allfocus.training import recipe_tables  # noqa: E402
 from allfocus.training.recipe import Recipe, read_recipe, recipe_from_dictionary  # noqa: E402
 
 SIZES = StackNetworkConfig(channels=8, middle_channels=8, token_channels=8, heads=2, state=4, mamba_blocks=1)
@@ -487,16 +488,21 @@ def test_what_is_no_recipe_is_one_sentence(tmp_path, kind):
     assert_one_line(told.value, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a loop", "no name"])
-def test_what_is_no_file_of_a_recipe_does_not_hold_the_program_up(tmp_path, kind):
-    path = tmp_path / "recipe.toml"
+def make_no_file(path: Path, kind: str) -> bool:
+    """Puts something in the place of a file that is none; whether it knows how."""
     if kind == "a pipe":
         os.mkfifo(path)
     elif kind == "a folder":
         path.mkdir()
     elif kind == "a loop":
         path.symlink_to(path)
-    else:
+    return kind in ("a pipe", "a folder", "a loop")
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a loop", "no name"])
+def test_what_is_no_file_of_a_recipe_does_not_hold_the_program_up(tmp_path, kind):
+    path = tmp_path / "recipe.toml"
+    if not make_no_file(path, kind):
         path = Path("/dev/zero") if kind == "a device" else tmp_path / "\0.toml"
     with pytest.raises(InputError, match="cannot read the recipe"):
         read_recipe(path)
@@ -510,9 +516,9 @@ def chain(folder: Path, length: int) -> Path:
 
 
 def test_a_chain_of_bases_has_an_end(tmp_path):
-    assert read_recipe(chain(tmp_path, recipes.LONGEST_CHAIN + 1)).seed == 5
+    assert read_recipe(chain(tmp_path, recipe_tables.LONGEST_CHAIN + 1)).seed == 5
     with pytest.raises(InputError, match="too many"):
-        read_recipe(chain(tmp_path, recipes.LONGEST_CHAIN + 2))
+        read_recipe(chain(tmp_path, recipe_tables.LONGEST_CHAIN + 2))
     with pytest.raises(InputError, match="too many"):
         read_recipe(chain(tmp_path, 2000))
 
@@ -556,10 +562,6 @@ def told(words: list[object]) -> tuple[int, str]:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
         code = run([str(word) for word in words])
     return code, errors.getvalue()
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def train_words(folder: Path, *more: object) -> list[object]:
@@ -621,12 +623,7 @@ def test_a_table_that_was_tampered_with_is_refused_and_kept(tmp_path, name, kind
 def test_what_is_no_state_cannot_be_resumed(tmp_path, kind):
     state = tmp_path / "run" / "state.safetensors"
     state.parent.mkdir()
-    if kind == "a pipe":
-        os.mkfifo(state)
-    elif kind == "a folder":
-        state.mkdir()
-    elif kind == "a loop":
-        state.symlink_to(state)
+    make_no_file(state, kind)
     code, text = told(train_words(tmp_path, "--resume"))
     assert code == 2
     assert "state.safetensors: " in text

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folder_contents import contents
 
 import allfocus
 from allfocus.cli.main import run
@@ -22,10 +23,6 @@ def frames(tmp_path_factory) -> Path:
     for number in range(3):
         write_image(random.random((24, 32, 3)).astype(np.float32), folder / f"{number}.png")
     return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def told(words: list[object]) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folder_contents import contents
 
 from allfocus.errors import AllfocusError
 from allfocus.files.placing import StagedFiles, replace_file
@@ -26,10 +27,6 @@ def frames(tmp_path_factory) -> Path:
     for number in range(3):
         write_image(random.random((96, 96, 3)).astype(np.float32), folder / f"{number}.png")
     return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def command(*words: object, largest_file: int | None = None) -> "subprocess.Popen[str]":

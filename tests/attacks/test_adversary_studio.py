@@ -1,12 +1,10 @@
 """A second adversary on the studio: requests that fail leave nothing, odd ones get a sentence, damage is borne."""
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -19,6 +17,8 @@ from PIL import Image as PillowImage
 
 pytest.importorskip("fastapi", reason="needs the extra web")
 
+from studio_server import StudioClient, running_server
+
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import AllfocusError
 from allfocus.files.journal import Journal, new_token, temporary_record
@@ -29,14 +29,6 @@ from allfocus.web.layers import write_layer
 from allfocus.web.settings import ServerSettings
 from allfocus.web.store import JobStore
 from allfocus.web.work_folder import LOCK, MARKER, take_folder
-
-SOURCE = Path(__file__).resolve().parents[1] / "unit/web/conftest.py"
-_spec = importlib.util.spec_from_file_location("studio_for_adversary", SOURCE)
-assert _spec is not None
-assert _spec.loader is not None
-studio_tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = studio_tools
-_spec.loader.exec_module(studio_tools)
 
 JOBS = 3
 
@@ -60,9 +52,9 @@ def place(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(place) -> Iterator["studio_tools.StudioClient"]:
+def client(place) -> Iterator[StudioClient]:
     settings = ServerSettings(work=place / "work", jobs=JOBS, allow_folders=(place / "local",))
-    with studio_tools._run_server(settings) as running:
+    with running_server(settings) as running:
         yield running
 
 

@@ -1,8 +1,6 @@
 """The studio's routes for trees, projects and local files under attack: limits hold, nothing outside is touched."""
 
-import importlib.util
 import io
-import sys
 import zipfile
 from pathlib import Path
 
@@ -10,17 +8,11 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra web")
 
+from studio_server import running_server
+
 from allfocus.web import intakes
 from allfocus.web.door import Door, write_door
 from allfocus.web.settings import ServerSettings
-
-SOURCE = Path(__file__).resolve().parents[1] / "unit/web/conftest.py"
-_spec = importlib.util.spec_from_file_location("studio_for_library", SOURCE)
-assert _spec is not None
-assert _spec.loader is not None
-studio_tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = studio_tools
-_spec.loader.exec_module(studio_tools)
 
 KEY = "k" * 43
 
@@ -30,7 +22,7 @@ def client(tmp_path, monkeypatch):
     """A client of a studio with little room and a key that we know."""
     monkeypatch.setattr("allfocus.web.studio.make_key", lambda: KEY)
     settings = ServerSettings(work=tmp_path / "work", upload_bytes=5000, disk_bytes=20_000, jobs=5)
-    with studio_tools._run_server(settings) as running:
+    with running_server(settings) as running:
         yield running
 
 

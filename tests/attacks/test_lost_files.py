@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folder_contents import contents
 
 import allfocus
 from allfocus.batch.manifest import FAILED, FUSED, PLANNED, BatchManifest, StackRecord
@@ -35,10 +36,6 @@ def make_stack(folder: Path, *, frames: int = 3, seed: int = 0, side: int = 48) 
         pixels = random.random((side, side, 3)).astype(np.float32)
         write_image(pixels, folder / f"{number}.png", overwrite=True)
     return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 # --- inputs are never outputs -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tifffile
+from folder_contents import contents
 from this_process import ThisProcess
 
 pytest.importorskip("zarr", reason="needs the extra batch")
@@ -57,10 +58,6 @@ def write_tiffs(folder: Path, planes, **options) -> Path:
     for number, plane in enumerate(planes):
         tifffile.imwrite(folder / f"p{number}.tif", plane, tile=(32, 32), **options)
     return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 # --- nothing lost -----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from folder_contents import contents
 
 pytest.importorskip("fastapi", reason="needs the extra web")
 
@@ -11,10 +12,6 @@ from allfocus.errors import OutputError
 from allfocus.web.settings import ServerSettings
 from allfocus.web.store import JobStore
 from allfocus.web.studio import Studio
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,10 @@
 """An adversary on results and faults: other jobs' names, paths, odd bodies, races, what somebody put on the disk."""
 
-import importlib.util
 import io
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +14,9 @@ from PIL import Image
 
 pytest.importorskip("fastapi", reason="needs the extra web")
 
-from allfocus.web.settings import ServerSettings
+from studio_server import running_server
 
-SOURCE = Path(__file__).resolve().parents[1] / "unit/web/conftest.py"
-_spec = importlib.util.spec_from_file_location("studio_for_results", SOURCE)
-assert _spec is not None
-assert _spec.loader is not None
-tools = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = tools
-_spec.loader.exec_module(tools)
+from allfocus.web.settings import ServerSettings
 
 ODD_NAMES = [
     "%2e%2e", "..%2f..%2fjob.json", "run-00000000", "run-00000000%2f..", "run-", "%00", "run-0000000g", "*",
@@ -46,7 +37,7 @@ def picture(seed: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with tools._run_server(ServerSettings(work=tmp_path_factory.mktemp("results") / "work")) as running:
+    with running_server(ServerSettings(work=tmp_path_factory.mktemp("results") / "work")) as running:
         yield running
 
 

@@ -1,6 +1,7 @@
 """The pages hold: links lead somewhere, commands are understood and run, Python compiles, pictures are ours."""
 
-import importlib.util
+import ast
+import importlib
 import re
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import click
 import numpy as np
 import pytest
 import tifffile
+from scripts import load_script
 
 import allfocus as allfocus_package
 from allfocus.cli.main import allfocus, run
@@ -119,6 +121,18 @@ def test_every_block_of_python_compiles(page):
         compile(textwrap.dedent(block), f"{name_of(page)}, block {number}", "exec")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_name_of_ours_in_a_block_of_python_exists(page):
+    for block in blocks(page, "python"):
+        tree = ast.parse(textwrap.dedent(block))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("allfocus"):
+                module = importlib.import_module(node.module)
+                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "allfocus":
+                assert hasattr(allfocus_package, node.attr), f"there is no allfocus.{node.attr}"
+
+
 def test_there_is_something_to_check():
     assert sum(len(list(commands_in_blocks(page))) for page in PAGES) > 20
     assert sum(len(links(page)) for page in PAGES) > 20
@@ -140,10 +154,7 @@ def test_a_wrong_link_would_be_noticed(tmp_path):
 
 
 def test_the_pictures_are_those_the_script_makes_and_are_shown():
-    description = importlib.util.spec_from_file_location("make_pictures", ROOT / "docs" / "make_pictures.py")
-    module = importlib.util.module_from_spec(description)
-    description.loader.exec_module(module)
-    made = [IMAGES / name for name in module.PICTURES]
+    made = [IMAGES / name for name in load_script("docs/make_pictures.py").PICTURES]
     shown = {(page.parent / link).resolve() for page in PAGES for link in links(page) if "images/" in link}
     for picture in made:
         assert picture.exists(), f"run python docs/make_pictures.py {picture.name}"

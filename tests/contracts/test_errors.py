@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from scripts import load_script
 
 import allfocus
 from allfocus.errors import CODES, KINDS, AllfocusError, InputError, error_from_plain, python_words
@@ -87,9 +88,5 @@ def test_an_error_without_a_hint_or_place_is_its_message():
 
 def test_the_table_of_the_docs_is_the_one_of_the_code():
     pytest.importorskip("fastapi")
-    import importlib.util
-
-    description = importlib.util.spec_from_file_location("error_table", ROOT / "tools" / "error_table.py")
-    module = importlib.util.module_from_spec(description)
-    description.loader.exec_module(module)
-    assert (ROOT / "docs" / "errors.md").read_text() == module.page(), "run python tools/error_table.py"
+    page = load_script("tools/error_table.py").page()
+    assert (ROOT / "docs" / "errors.md").read_text() == page, "run python tools/error_table.py"

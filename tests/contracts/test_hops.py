@@ -1,9 +1,9 @@
 """Few hands between a command and its work: a new function that only hands options on fails here."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from scripts import load_script
 
 from allfocus.images.writing import write_image
 from allfocus.scenes.rendering import render_scene
@@ -13,10 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def count_hops():
-    description = importlib.util.spec_from_file_location("hops", ROOT / "tools" / "hops.py")
-    module = importlib.util.module_from_spec(description)
-    description.loader.exec_module(module)
-    return module.count_hops
+    return load_script("tools/hops.py").count_hops
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The site of the documentation is whole: built without a warning, every link and anchor leads somewhere."""
 
-import importlib.util
 import json
 import re
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
+from scripts import load_script
 
 import allfocus
 from allfocus.cli.main import allfocus as command
@@ -42,10 +42,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def tool():
-    description = importlib.util.spec_from_file_location("docs_site", ROOT / "tools" / "docs_site.py")
-    module = importlib.util.module_from_spec(description)
-    description.loader.exec_module(module)
-    return module
+    return load_script("tools/docs_site.py")
 
 
 @pytest.fixture(scope="module")

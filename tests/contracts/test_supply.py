@@ -1,10 +1,8 @@
 """What is pinned is what is asked for, every pin's licence is listed, and a wheel's bill of materials is true."""
 
 import hashlib
-import importlib.util
 import json
 import re
-import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -40,12 +39,7 @@ def read_pins(python: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def supply():
-    description = importlib.util.spec_from_file_location("supply", ROOT / "tools" / "supply.py")
-    module = importlib.util.module_from_spec(description)
-    sys.modules["supply"] = module  # dataclasses look their module up
-    description.loader.exec_module(module)
-    yield module
-    del sys.modules["supply"]
+    return load_script("tools/supply.py")
 
 
 @pytest.fixture

@@ -3,16 +3,14 @@
 Needs darktable and Xvfb (Debian: ``apt-get install darktable xvfb xauth``); skips without.
 """
 
-import os
-import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
+from scripts import write_program
 
 import allfocus
 
@@ -58,10 +56,7 @@ def test_darktable_exports_fuses_and_imports_a_stack(tmp_path, small_stack):
     names = ["DSC 9.png", "DSC 10's.png", 'DSC 11 "ä".png']
     for name, frame in zip(names, small_stack, strict=True):
         allfocus.write_image(frame, folder / name)
-    program = tmp_path / "allfocus"
-    words = ["/usr/bin/env", f"PYTHONPATH={os.pathsep.join(sys.path)}", sys.executable, "-m", "allfocus.cli"]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
+    program = write_program(tmp_path / "allfocus")
     config = tmp_path / "config"
     shutil.copytree(ROOT / "integrations" / "darktable" / "allfocus", config / "lua" / "allfocus")
     preference = f'require("darktable").preferences.write("allfocus", "program", "string", [[{program}]])'

@@ -4,15 +4,14 @@ Needs GIMP 3 with its Python (Debian 13: ``apt-get install gimp gir1.2-gimp-3.0 
 """
 
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
+from scripts import write_program
 
 import allfocus
 
@@ -51,10 +50,7 @@ def test_gimp_fuses_the_layers_of_a_picture(tmp_path, small_stack):
         str(allfocus.write_image(np.rint(frame * 65535).astype(np.uint16), tmp_path / f"Käfer's {number}.tif"))
         for number, frame in enumerate(small_stack)
     ]
-    program = tmp_path / "all focus"
-    words = ["/usr/bin/env", f"PYTHONPATH={os.pathsep.join(sys.path)}", sys.executable, "-m", "allfocus.cli"]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
+    program = write_program(tmp_path / "all focus")
     settings = tmp_path / "settings"
     shutil.copytree(ROOT / "integrations" / "gimp" / "allfocus", settings / "plug-ins" / "allfocus")
     told, fused, batch = tmp_path / "told.txt", tmp_path / "fused.tif", tmp_path / "batch.py"

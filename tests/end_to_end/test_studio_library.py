@@ -69,8 +69,14 @@ def test_a_dropped_tree_is_shown_in_stacks_before_anything_starts(watched, studi
     page.keyboard.press("ArrowLeft")
     expect(rows).to_have_count(6)
     expect(page.locator("#intake-ways input:checked")).to_have_value("file")
+    page.keyboard.press("ArrowLeft")
+    expect(rows).to_have_count(2)
+    expect(page.locator("#intake-left-out summary")).to_have_text("1 picture in no stack")
+    expect(page.locator("#intake-left-out li")).to_have_text("shoot/alone/shot_1.tif: stands alone")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     expect(rows).to_have_count(3)
+    expect(page.locator("#intake-left-out")).to_be_hidden()
     assert jobs(studio) == {}
     assert page.evaluate(NAMELESS) == []
     page.get_by_label("Name of stack 2").fill("Rose chafer")

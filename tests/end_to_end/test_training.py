@@ -59,13 +59,8 @@ def small_recipe(network: str = "ips-paper", *more: str) -> Recipe:
     return read_recipe(ROOT / "recipes" / f"{network}.toml", overrides(network, *more))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    # Sums depend on the number of threads, so bit for bit means with the same number.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+# Sums depend on the number of threads, so bit for bit means with the same number.
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allfocus.network.stack_network import (
-    EXCLUSION,
-    Decision,
-    StackNetwork,
-    StackNetworkConfig,
-    compose,
-    select_pixels,
-)
+from allfocus.network.inheritance import EXCLUSION
+from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, compose, select_pixels
 
 
 @pytest.fixture(autouse=True, scope="module")

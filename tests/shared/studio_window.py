@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import numpy as np
 import pytest
 import tifffile
 from PIL import Image
+from scripts import load_script
 
 pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")
 playwright_api = pytest.importorskip("playwright.sync_api", reason="no browser driver: pip install playwright")
@@ -33,16 +33,9 @@ from allfocus.scenes.rendering import render_scene  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 
-HEIGHT, WIDTH, COUNT = 320, 480, 8
+studio_browser = load_script("benchmarks/studio_browser.py")
 
-SWITCHES = (
-    "--no-sandbox",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-gpu",
-    "--enable-unsafe-swiftshader",  # WebGL without a graphics card
-)
+HEIGHT, WIDTH, COUNT = 320, 480, 8
 
 VIEWS = ("result", "finished", "slider", "side", "flicker", "difference", "depth", "decision", "confidence", "relief")
 
@@ -149,14 +142,16 @@ def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium as the system has it."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = studio_browser.find_chromium()
     if program is None:
         if os.environ.get("ALLFOCUS_REQUIRE_BROWSER") == "1":
             pytest.fail("no Chromium found and ALLFOCUS_REQUIRE_BROWSER=1; install the package chromium")
         pytest.skip("no Chromium found; install the package chromium")
     expect.set_options(timeout=60 * SECONDS)  # a shared machine is slow at random
     with playwright_api.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=list(SWITCHES), timeout=180 * SECONDS)
+        started = driver.chromium.launch(
+            executable_path=program, args=list(studio_browser.SWITCHES), timeout=180 * SECONDS
+        )
         yield started
         started.close()
 

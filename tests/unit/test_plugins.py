@@ -74,6 +74,13 @@ def test_a_metric_of_a_package_does_not_replace_ours_under_any_of_its_words_and_
     assert [error["code"] for error in json.loads(capsys.readouterr().out)["passed_over"]] == ["name-taken"]
 
 
+def test_scoring_tells_of_metrics_that_are_passed_over(install, capsys, stack_folder):
+    install(plugins.METRICS_GROUP, mine=dataclasses.replace(MEAN, name="SF", key="own"))
+    frames = sorted(map(str, stack_folder.iterdir()))[:2]
+    assert run(["score", frames[0], *(f"--source={frame}" for frame in frames), "--metric", "SF"]) == 0
+    assert "SF of the package a-package is passed over" in capsys.readouterr().err
+
+
 def test_a_data_set_of_a_package_does_not_replace_ours_and_that_is_told(install, capsys):
     install(plugins.DATASETS_GROUP, mine=dataclasses.replace(FOLDER, title="Another"))
     assert datasets.all_datasets()["folder"] is FOLDER

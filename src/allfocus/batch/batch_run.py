@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from allfocus.batch.checks import is_own_place
 from allfocus.batch.cluster import Cluster, Lost
 from allfocus.batch.manifest import (
     FAILED,
@@ -142,7 +143,9 @@ class BatchRun:
         )
 
     def _clash(self, task: StackTask) -> str:
-        """Why a file of this stack is already that of another one; empty when none is."""
+        """Why a file of this stack is already that of another one, or of the batch; empty when none is."""
+        if is_own_place(task.output):
+            return f"{task.output}: a batch keeps files of its own there; rename the stack, or name results otherwise"
         for name in (task.output, *task.map_names):
             owner = self._owners.setdefault(name_key(name), task.name)
             if owner != task.name:

@@ -4,11 +4,26 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from allfocus.batch.manifest import BatchManifest
+from allfocus.batch.manifest import FILE_NAME, BatchManifest
+from allfocus.batch.own_files import HIDDEN_FOLDER
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
+from allfocus.files.protection import name_key
 from allfocus.images.listing import SUFFIXES
 from allfocus.stack.options import FuseOptions, FuseOutputs
+
+OWN_NAMES = frozenset(name_key(name) for name in (FILE_NAME, HIDDEN_FOLDER, SHEET_NAME, SUMMARY_NAME))
+"""What lies in the output folder beside the results."""
+
+
+def is_own_place(name: str) -> bool:
+    """Whether a result of that name would lie where a batch keeps its own files, on any system.
+
+    Example:
+        >>> is_own_place(".Thumbnails/beetle.webp"), is_own_place("day1/summary.csv")
+        (True, False)
+    """
+    return name_key(name.partition("/")[0]) in OWN_NAMES
 
 
 def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
@@ -24,9 +39,9 @@ def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -
 
 def prepare_output(target: Path, *, overwrite: bool) -> None:
     """Makes the output folder; raises OutputError where it cannot be one, or holds somebody else's summary."""
-    if target.exists() and not target.is_dir():
+    if os.path.exists(target) and not os.path.isdir(target):
         raise OutputError(f"{target}: is a file; name a folder for the results")
-    if target.suffix.lower() in SUFFIXES and not target.exists():
+    if target.suffix.lower() in SUFFIXES and not os.path.exists(target):
         raise OutputError(f"{target}: is named like a picture, but a batch has many; name a folder for the results")
     try:
         target.mkdir(parents=True, exist_ok=True)

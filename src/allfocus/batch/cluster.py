@@ -12,14 +12,14 @@ import pickle
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from allfocus.batch.local_cluster import hold_interruptions, local_size, start_local
-from allfocus.batch.scheduler_address import about_encryption, await_file, is_scheduler_file, require_address
+from allfocus.batch.scheduler_address import about_encryption, is_scheduler_file, read_scheduler_file, require_address
 from allfocus.errors import AllfocusError, InputError, MissingDependencyError
 from allfocus.version import __version__
 
@@ -75,11 +75,11 @@ class Cluster:
         self._stack = contextlib.ExitStack()
         self._local: Any = None
         self._client: Any = None
-        self._tasks: dict[Any, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-        self._futures: dict[Any, Any] = {}
-        self._outcomes: dict[Any, Any] = {}
-        self._suspects: list[Any] = []
-        self._tried_alone: set[Any] = set()
+        self._tasks: dict[Hashable, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+        self._futures: dict[Hashable, Any] = {}
+        self._outcomes: dict[Hashable, Any] = {}
+        self._suspects: list[Hashable] = []
+        self._tried_alone: set[Hashable] = set()
         self._submitted = 0
         self.restarts = 0
         """How often the scheduler was lost and found again."""
@@ -122,13 +122,11 @@ class Cluster:
             return client(self._local, timeout=timeout, set_as_default=False)
         address = str(self.scheduler)
         if is_scheduler_file(address):
-            await_file(Path(address), self._patience)
-        where = {"scheduler_file": address} if is_scheduler_file(address) else {"address": address}
+            address = read_scheduler_file(Path(address), self._patience)
         try:
             # Before Dask sees it: a client of its own that cannot be made is closed later, with a wait and a traceback.
-            if not is_scheduler_file(address):
-                require_address(address)
-            return client(**where, timeout=timeout, set_as_default=False)
+            require_address(address)
+            return client(address=address, timeout=timeout, set_as_default=False)
         except ssl.SSLError as error:
             raise InputError(
                 f"{address}: the certificates do not fit the scheduler's ({_first_line(error)}); both need one CA"
@@ -172,7 +170,7 @@ class Cluster:
         """Tasks without a result."""
         return len(self._tasks)
 
-    def submit(self, key: Any, function: Callable[..., Any], *arguments: Any) -> None:
+    def submit(self, key: Hashable, function: Callable[..., Any], *arguments: Any) -> None:
         """Has a function called on some worker; the outcome comes from ``collect`` under the key.
 
         Args:
@@ -183,7 +181,7 @@ class Cluster:
         self._tasks[key] = (function, arguments)
         self._give(key)
 
-    def _give(self, key: Any) -> None:
+    def _give(self, key: Hashable) -> None:
         function, arguments = self._tasks[key]
         self._submitted += 1
         # A name of its own each time: a restarted scheduler and a worker that lived on must not mix up two tries.

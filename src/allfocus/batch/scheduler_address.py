@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from allfocus.errors import InputError
-from allfocus.files.opening import open_plain
+from allfocus.files.opening import open_plain, parse_json
 
 SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
 """Ways to speak to a scheduler."""
+LARGEST_FILE = 2**24
+"""Bytes of its file that are read."""
+LONGEST_WRITING = 1.0
+"""Seconds that a scheduler may take to write its file: until then it may be half of one."""
 
 
 def about_encryption(address: str) -> str:
@@ -25,11 +29,11 @@ def is_scheduler_file(address: str) -> bool:
     return address.endswith(".json") or os.path.isfile(address)
 
 
-def await_file(path: Path, seconds: float) -> None:
-    """Wait until a scheduler has written its file; Dask itself would wait for ever.
+def read_scheduler_file(path: Path, seconds: float) -> str:
+    """The address in the file of a scheduler, which is waited for: Dask itself would wait for ever.
 
     Raises:
-        InputError: It does not come, or is no plain file.
+        InputError: It does not come, is no plain file, or holds no address.
     """
     deadline = time.monotonic() + seconds
     while not os.path.lexists(path):
@@ -38,7 +42,19 @@ def await_file(path: Path, seconds: float) -> None:
                 "no such file; check the name, or start a scheduler that writes it", where=path, code="no-such-file"
             )
         time.sleep(0.1)
-    open_plain(path).close()
+    deadline = time.monotonic() + min(seconds, LONGEST_WRITING)
+    while True:
+        try:
+            with open_plain(path) as file:
+                return str(parse_json(file.read(LARGEST_FILE))["address"])
+        except (ValueError, KeyError, TypeError) as error:
+            if time.monotonic() >= deadline:
+                raise InputError(
+                    "is no file of a Dask scheduler; name the one that it was told to write",
+                    where=path,
+                    code="bad-option",
+                ) from error
+        time.sleep(0.05)
 
 
 def require_address(address: str) -> None:

@@ -29,6 +29,7 @@ from allfocus.images.photo_facts import PhotoFacts, finished_by, read_photo_fact
 from allfocus.images.raw_decoder import require_rawpy
 from allfocus.images.reading import decode_picture, guarded, read_image
 from allfocus.images.sharpness import grey_of, measure_sharpness, show_something
+from allfocus.progress import Notice
 
 VIEW_WIDTH = 96
 VIEW_BLUR, VIEW_REACH = 1.5, 3.0
@@ -150,9 +151,9 @@ def group_shots(shots: Sequence[Shot], gap: float) -> Grouping:
 
 def _finished(shot: Shot) -> str:
     if shot.facts.bracketing.composite:
-        return "was fused by the camera"
+        return Notice("was fused by the camera")
     maker = finished_by(shot.facts, shot.path.name)
-    return f"is a finished composite ({maker})" if maker else ""
+    return Notice(f"is a finished composite ({maker})") if maker else ""
 
 
 def _in_order(shots: Sequence[Shot]) -> list[Shot]:
@@ -178,7 +179,7 @@ def _cut_runs(shots: Sequence[Shot], gap: float, left_out: dict[Path, str]) -> l
                 and _goes_on(runs[-1], following, gap)
                 and _same_scene(runs[-1], following)
             ):
-                left_out[shot.path] = "shows another scene than the frames before and after it"
+                left_out[shot.path] = Notice("shows another scene than the frames before and after it")
                 continue
         runs.append([shot])
     return runs
@@ -258,7 +259,7 @@ def likeness(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
     return float(cv2.matchTemplate(np.ascontiguousarray(one), inner, cv2.TM_CCOEFF_NORMED).max())
 
 
-COMPOSITE = "is sharp wherever any frame is: a finished composite, by all appearance"
+COMPOSITE = Notice("is sharp wherever any frame is: a finished composite, by all appearance")
 
 
 def _judge(run: list[Shot], before: list[Shot], found: Grouping) -> None:
@@ -271,11 +272,11 @@ def _judge(run: list[Shot], before: list[Shot], found: Grouping) -> None:
         found.left_out[run[0].path] = COMPOSITE
         return
     if len(run) == 1:
-        alone = "is part of a bracketing of another kind" if kind == OTHER else "stands alone"
+        alone = Notice("is part of a bracketing of another kind") if kind == OTHER else Notice("stands alone")
         found.left_out[run[0].path] = alone
     elif kind != FOCUS and not focus_moves([shot.sharpness for shot in run]):
         for shot in run:
-            found.left_out[shot.path] = f"is one of {len(run)} shots with the same focus"
+            found.left_out[shot.path] = Notice(f"is one of {len(run)} shots with the same focus")
     else:
         found.stacks.append([shot.path for shot in run])
 

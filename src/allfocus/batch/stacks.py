@@ -16,6 +16,7 @@ from allfocus.files.opening import open_plain
 from allfocus.files.protection import name_key
 from allfocus.images.listing import RESULT_PREFIX, SUFFIXES, natural_order, split_pairs
 from allfocus.images.photo_facts import read_photo_facts
+from allfocus.progress import Notice
 
 Answer = TypeVar("Answer")
 
@@ -37,6 +38,14 @@ class Stack:
     """Why it cannot be fused, where that is known before its pixels are read; empty otherwise."""
     left_out: bool = False
     """Whether it is no stack at all, but a picture that belongs to none; ``problem`` says why."""
+
+
+def require_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder of the stacks, from the root on; raises InputError when it is none."""
+    root = Path(folder).absolute()
+    if not os.path.isdir(root):
+        raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
+    return root
 
 
 def find_stacks(
@@ -80,9 +89,7 @@ def find_stacks(
         ...     [(stack.name, len(stack.frames)) for stack in find_stacks(place, by="number")]
         [('DSC_0008', 2), ('DSC_0012', 2)]
     """
-    root = Path(folder).absolute()
-    if not root.is_dir():
-        raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
+    root = require_folder(folder)
     if not 0 < gap <= LONGEST_GAP:
         raise InputError(f"gap is a number of seconds above 0, and no longer than a year; found {gap:g}")
     if size is not None and (size < 2 or by != "number"):
@@ -108,7 +115,7 @@ def find_stacks(
         pictures = [picture for picture in pictures if picture not in results]
         if on_left_out is not None:
             for picture, name in results.items():
-                on_left_out(picture, f"is the fused picture of {name}")
+                on_left_out(picture, Notice(f"is the fused picture of {name}"))
         if not pictures:
             continue
         for alike in _by_ending(pictures) if by in ("time", "number", "auto") else [pictures]:

@@ -132,7 +132,7 @@ def prepare_stack(recipe: StackRecipe, cache: Path, *, notice: Callable[[str], N
     """
     description = json.dumps(dataclasses.asdict(recipe), sort_keys=True)
     folder = cache / f"{recipe.name}-{hashlib.sha256(description.encode()).hexdigest()[:10]}"
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         if notice is not None:
             notice(f"rendering {recipe.name}: {recipe.summary}")
         _render(recipe, folder, description)

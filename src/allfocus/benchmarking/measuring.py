@@ -13,10 +13,10 @@ from typing import Any
 from allfocus.benchmarking.inputs import RenderedStack, StackRecipe, prepare_stack
 from allfocus.benchmarking.processes import ProcessCost, ProgramFailedError, measure_commands
 from allfocus.benchmarking.quality import Quality, score_result
+from allfocus.benchmarking.result_file import kept_result, save_result
 from allfocus.benchmarking.tools import Mode
 from allfocus.errors import InputError
 from allfocus.evaluation.provenance import describe_origin
-from allfocus.images.writing import replace_file
 from allfocus.progress import StepProgress
 
 FORMAT_VERSION = 1
@@ -137,8 +137,8 @@ def run_benchmark(
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     result = BenchmarkResult(list(recipes), repeats, quick, dict(missing or {}), origin)
-    _save(result, output)
-    try:
+    save_result(result, output)
+    with kept_result(result, output, notice):
         for recipe in recipes:
             stack = prepare_stack(recipe, cache, notice=notice)
             suitable = [mode for mode in modes if mode.suits(recipe)]
@@ -146,14 +146,9 @@ def run_benchmark(
                 if progress is not None:
                     progress(recipe.name, done, repeats * len(suitable))
                 result.measurements.append(measure_mode(mode, stack, repeat=repeat, score=repeat == 0))
-                _save(result, output)
+                save_result(result, output)
             if progress is not None:
                 progress(recipe.name, repeats * len(suitable), repeats * len(suitable))
-        result.finished = True
-    except KeyboardInterrupt:
-        if notice is not None:
-            notice(f"interrupted; what was measured until now is in {output}")
-    _save(result, output)
     return result
 
 
@@ -191,8 +186,3 @@ def _steps(cost: ProcessCost) -> dict[str, float]:
         return {step: float(seconds) for step, seconds in json.loads(cost.output)["seconds_by_step"].items()}
     except (ValueError, KeyError, TypeError):
         return {}
-
-
-def _save(result: BenchmarkResult, output: Path) -> None:
-    text = json.dumps(result.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    replace_file(output, text.encode(), overwrite=True)

@@ -4,7 +4,6 @@ The stacks are one rendered scene repeated side by side, so that their content i
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +14,11 @@ import numpy as np
 
 from allfocus.benchmarking.plots import arrange_panels, growth_panel
 from allfocus.benchmarking.processes import measure_commands
+from allfocus.benchmarking.result_file import kept_result, save_result
 from allfocus.benchmarking.tools import own_command
 from allfocus.evaluation.provenance import describe_origin
 from allfocus.images.image import Image
-from allfocus.images.writing import replace_file, write_image
+from allfocus.images.writing import write_image
 from allfocus.progress import StepProgress
 from allfocus.scenes.rendering import render_scene
 
@@ -135,22 +135,17 @@ def run_scaling(
     """
     result = ScalingResult(describe_origin())
     tell = progress or (lambda step, done, count: None)
-    try:
+    with kept_result(result, output, notice):
         for done, side in enumerate(sides):
             tell("size", done, len(sides))
             result.by_size.append(_measure(cache, FRAMES_OF_SIZES, side, tile))
-            _save(result, output)
+            save_result(result, output)
         tell("size", len(sides), len(sides))
         for done, length in enumerate(lengths):
             tell("length", done, len(lengths))
             result.by_length.append(_measure(cache, length, SIDE_OF_LENGTHS, tile))
-            _save(result, output)
+            save_result(result, output)
         tell("length", len(lengths), len(lengths))
-        result.finished = True
-    except KeyboardInterrupt:
-        if notice is not None:
-            notice(f"interrupted; what was measured until now is in {output}")
-    _save(result, output)
     return result
 
 
@@ -172,8 +167,3 @@ def _measure(cache: Path, frames: int, side: int, tile: tuple[int, int]) -> Scal
     return ScalingPoint(
         megapixels, frames, round(cost.cpu_seconds, 3), round(cost.wall_seconds, 3), round(cost.peak_megabytes, 1)
     )
-
-
-def _save(result: ScalingResult, output: Path) -> None:
-    text = json.dumps(result.as_json(), indent=1, allow_nan=False) + "\n"
-    replace_file(output, text.encode(), overwrite=True)

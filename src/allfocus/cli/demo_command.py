@@ -1,5 +1,6 @@
 """``allfocus demo``: renders a stack, fuses it, and measures how much that helped."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,7 @@ def demo(output: Path, scene_name: str, method: str, device: str, overwrite: boo
     from allfocus.stack.result import decision_picture
 
     written = ["truth.png", "fused.png", "before_after.png"]
-    for name in [*written, "decision_map.png"] if output.exists() else []:
+    for name in [*written, "decision_map.png"] if os.path.exists(output) else []:
         check_output(output / name, overwrite=overwrite)
     with progress_bar() as progress:
         progress("rendering", 0, 1)

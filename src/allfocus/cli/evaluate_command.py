@@ -1,5 +1,6 @@
 """``allfocus evaluate``: the benchmark."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,7 @@ from allfocus.cli.printing import (
     json_option,
     print_json,
     print_notice,
+    print_passed_over,
     progress_bar,
     protocol_option,
 )
@@ -96,12 +98,17 @@ def evaluate(
     be fused or scored.
     """
     import allfocus
+    from allfocus.datasets.catalogue import dataset_catalogue
     from allfocus.evaluation.compression import parse_compression
+    from allfocus.fusion.methods import method_catalogue
+    from allfocus.metrics.catalogue import metric_catalogue
 
     if not methods and not images:
         raise click.UsageError("give at least one --method or --images")
     if scheduler is not None and workers is not None:
         raise click.UsageError("--scheduler brings its own workers; leave out --workers")
+    for catalogue in (method_catalogue(), metric_catalogue(), dataset_catalogue()):
+        print_passed_over(catalogue.passed_over)
     pairs = pair_folders(datasets, folders)
     named = dict(_name_and_folder(text) for text in images)
     run = None
@@ -153,7 +160,7 @@ def pair_folders(datasets: tuple[str, ...], folders: tuple[Path, ...]) -> dict[s
             f"{len(datasets)} --dataset and {len(folders)} --data; give --data once, or once for each --dataset"
         )
     pairs = zip(datasets, folders, strict=True)
-    return {name: folder / name if (folder / name).is_dir() else folder for name, folder in pairs}
+    return {name: folder / name if os.path.isdir(folder / name) else folder for name, folder in pairs}
 
 
 def _name_and_folder(text: str) -> tuple[str, Path]:

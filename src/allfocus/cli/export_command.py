@@ -1,5 +1,6 @@
 """``allfocus export``: a trained network -> ONNX, proven equal."""
 
+import os
 from pathlib import Path
 
 import click
@@ -35,7 +36,7 @@ def weights_of_run(run: Path) -> Path:
     """
     from allfocus.errors import InputError
 
-    weights = run / "weights.safetensors" if run.is_dir() else run
-    if not weights.is_file():
+    weights = run / "weights.safetensors" if os.path.isdir(run) else run
+    if not os.path.isfile(weights):
         raise InputError(f"{weights}: no such file; give the folder of a finished run or a .safetensors file")
     return weights

@@ -33,7 +33,7 @@ def export_project(
     from allfocus.web.settings import default_work_folder
 
     place = work or default_work_folder()
-    if not (place / "jobs").is_dir():
+    if not os.path.isdir(place / "jobs"):
         raise InputError("is no folder of a studio; name the one that it was started with", where=place)
     door = find_door(place)
     source = _Running(door) if door is not None else _Resting(place)

@@ -1,7 +1,7 @@
 """``allfocus info``: what a file holds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -86,5 +86,5 @@ def _lens(lens: "Objective") -> str:
     return " ".join(part for part in (lens.manufacturer, lens.model, power, lens.immersion) if part)
 
 
-def _number(value: Any) -> str:
+def _number(value: float) -> str:
     return f"{float(value):.6g}"

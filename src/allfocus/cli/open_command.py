@@ -1,5 +1,6 @@
 """``allfocus open``: pictures, folders and projects in the studio, from file managers and other programs."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ def open_command(paths: tuple[Path, ...], frames: Path | None, work: Path | None
 
     named = [path.absolute() for path in paths]
     for path in (*named, *([frames] if frames else [])):
-        if not path.exists():
+        if not os.path.exists(path):
             raise InputError("no such file or folder; check the name", where=path, code="no-such-file")
     place = work or default_work_folder()
 

@@ -7,6 +7,7 @@ import click
 
 from allfocus.cli.printing import json_option, print_entries, print_json
 from allfocus.cli.serve_command import work_option
+from allfocus.errors import InputError
 from allfocus.stack.command_words import option_words
 from allfocus.stack.options import FuseOptions
 
@@ -24,6 +25,8 @@ def presets(as_json: bool, work: Path | None) -> None:
     from allfocus.stack.presets import PRESETS
     from allfocus.web.settings import default_work_folder
 
+    if work is not None and not work.is_dir():
+        raise InputError("there is no such folder", where=work, hint="name that of serve --work", code="no-such-file")
     own = read_kept(work or default_work_folder()).presets
     found: dict[str, tuple[str, FuseOptions]] = {name: (each.about, each.options) for name, each in PRESETS.items()}
     found |= {name: ("your own", options) for name, options in own.items()}

@@ -6,18 +6,20 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from allfocus.errors import AllfocusError
 from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace output files that exist.")
 
 
-def _device_option(names: Iterable[str]) -> Callable[[Any], Any]:
+def _device_option(names: Iterable[str]) -> Callable[[Function], Function]:
     return click.option(
         "--device", type=click.Choice(list(names)), default="auto", show_default=True, help="Where a network runs."
     )
@@ -124,7 +126,7 @@ def _set_verbosity(context: click.Context, parameter: click.Parameter, value: bo
         context.meta[_VERBOSITY] = context.meta.get(_VERBOSITY, 0) + (1 if parameter.name == "verbose" else -1)
 
 
-def verbosity_options(command: Any) -> Any:
+def verbosity_options(command: Function) -> Function:
     """Adds ``--quiet`` and ``--verbose`` to a command; what is printed here obeys them."""
     words: dict[str, Any] = {"is_flag": True, "expose_value": False, "callback": _set_verbosity}
     command = click.option("-v", "--verbose", help="Also tell how it was done, step by step.", **words)(command)
@@ -205,7 +207,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield update
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ from typing import Literal
 import click
 
 from allfocus.cli.known_names import complete_metric
-from allfocus.cli.printing import json_option, print_json, print_table, protocol_option
+from allfocus.cli.printing import json_option, print_json, print_passed_over, print_table, protocol_option
 
 
 @click.command(short_help="Score one fused picture.")
@@ -40,7 +40,7 @@ def score(
     """Score the picture FUSED with every metric that its sources and reference allow."""
     import allfocus
     from allfocus.evaluation.cells import read_levels
-    from allfocus.metrics.catalogue import all_metrics
+    from allfocus.metrics.catalogue import all_metrics, metric_catalogue
 
     values = allfocus.score(
         read_levels(fused),
@@ -49,6 +49,7 @@ def score(
         protocol=protocol,
         metrics=metrics or None,
     )
+    print_passed_over(metric_catalogue().passed_over)
     if as_json:
         print_json({"fused": fused, "sources": sources, "reference": reference, "protocol": protocol, "scores": values})
     else:

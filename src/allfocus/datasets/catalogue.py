@@ -4,6 +4,7 @@ Adding a set: one new file, one entry here, one test.
 """
 
 import difflib
+import os
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -60,7 +61,7 @@ def find_dataset(name: str, root: str | PathLike[str], *, whole: bool = False) -
             f"there is no data set {name!r}; did you mean {nearest!r}? The data sets are: {', '.join(known)}"
         )
     dataset, folder = known[name], Path(root)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(f"{name}: there is no folder {folder}; get {dataset.title} from: {dataset.where}")
     with telling_of_plugins(name, dataset_catalogue().packages):
         samples = list(dataset.find(folder))

@@ -8,6 +8,7 @@
 Each function returns what it recognises and an empty list otherwise; whether that is complete is checked elsewhere.
 """
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -52,7 +53,7 @@ _LETTERED = re.compile(r"^(?P<stem>.+?)[-_ ]?(?P<marker>(?<=[-_ ])[A-Za-z1-9]|(?
 
 def pictures_in(folder: Path) -> list[Path]:
     """Return the picture files directly in a folder, in natural order; hidden and other files left out."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return []
     found = [
         path
@@ -64,7 +65,7 @@ def pictures_in(folder: Path) -> list[Path]:
 
 def folders_below(root: Path, *, depth: int = 2) -> list[Path]:
     """Return the folder itself and those below it, down to ``depth`` levels, in natural order; hidden ones left out."""
-    if not root.is_dir():
+    if not os.path.isdir(root):
         return []
     found = [root]
     if depth > 0:
@@ -130,7 +131,7 @@ def find_stack_folders(root: Path) -> list[Sample]:
 
     A file named like ``reference.png`` or ``ground_truth.png`` in a stack is the true picture, not a frame.
     """
-    if not root.is_dir():
+    if not os.path.isdir(root):
         return []
     folders = [folder for folder in folders_below(root, depth=1) if folder != root and pictures_in(folder)]
     return [_stack(folder) for folder in folders or [root] if pictures_in(folder)]

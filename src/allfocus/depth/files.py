@@ -171,7 +171,7 @@ def _description(path: Path) -> dict[str, str]:
 
     try:
         with tifffile.TiffFile(path) as file:
-            tags = file.pages[0].tags  # type: ignore[union-attr]  # a first page is always read whole
+            tags = file.pages.first.tags
             text = str(tags["ImageDescription"].value) if "ImageDescription" in tags else ""
             density = tags["XResolution"].value if "XResolution" in tags else None
     except (OSError, ValueError, tifffile.TiffFileError):

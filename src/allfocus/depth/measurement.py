@@ -20,7 +20,7 @@ from allfocus.depth.peak_fitting import choose_exponent, fit_peaks
 from allfocus.depth.reblurring import BlurScale, choose_growth, gather_growth
 from allfocus.depth.surface import MARGIN, find_mixed, fit_surface
 from allfocus.errors import InputError
-from allfocus.fusion.frame_checks import check_frames
+from allfocus.fusion.frame_checks import check_frames, check_picture
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
 from allfocus.fusion.windows import Area, within
 from allfocus.images.spool import FrameSpool, reduce_frame
@@ -93,7 +93,7 @@ def measure_depth(
         progress: called with the tiles done and the tiles in all.
 
     Raises:
-        InputError: decision or picture have another size than the frames.
+        InputError: frames, decision or picture cannot be used, or differ in size.
 
     Example:
         >>> import allfocus
@@ -105,12 +105,12 @@ def measure_depth(
     """
     source: FrameSource = SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(check_frames(frames))
     size = source.shape[0], source.shape[1]
-    if decision.shape != size or picture.shape[:2] != size:
+    if decision.shape != size or decision.dtype.kind not in "iu":
         raise InputError(
-            f"the frames are {size[1]} x {size[0]}, the decision {decision.shape[1]} x {decision.shape[0]} and the "
-            f"picture {picture.shape[1]} x {picture.shape[0]}; all must be of one size",
+            f"the decision has shape {decision.shape} and type {decision.dtype}; expected {size}, whole numbers",
             code="unequal-frames",
         )
+    picture = check_picture(picture, size)
     scale = source.scale
     decided = reduce_decision(decision, scale)
     seen = reduce_frame(np.ascontiguousarray(picture, np.float32), scale)

@@ -19,6 +19,8 @@ METRES = {"nm": 1e-9, "um": 1e-6, "mm": 1e-3, "cm": 1e-2, "m": 1.0, "in": 0.0254
 """Metres in each unit that can be written."""
 SAME = {"µm": "um", "μm": "um", "micron": "um", "microns": "um", "inch": "in"}
 """Other spellings."""
+SHORTEST, LONGEST = 1e-12, 1e6
+"""Metres: what is beyond is a slip of the pen, and would be no number in a file."""
 _LENGTH = re.compile(r"\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\d\s]+)\s*")
 
 SUBJECT_DISTANCE = 0x9206
@@ -63,10 +65,12 @@ def read_length(text: str, *, name: str = "z_step") -> Length:
             f"{name} = {text!r} is no length; give a number and one of {', '.join(METRES)}, for example 2.5um",
             code="bad-option",
         )
-    value = float(found[1])
-    if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{name} = {text!r}; it must be above 0", code="bad-option")
-    return Length(value, unit)
+    length = Length(float(found[1]), unit)
+    if not SHORTEST <= length.metres <= LONGEST:
+        raise InputError(
+            f"{name} = {text!r}; it must be above 0, from a picometre to a thousand kilometres", code="bad-option"
+        )
+    return length
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import datetime
 import functools
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -225,9 +226,9 @@ def _check_metrics(
 
 
 def _prepare_output(output: Path) -> Path:
-    if output.exists() and not output.is_dir():
+    if os.path.exists(output) and not os.path.isdir(output):
         raise OutputError(f"{output}: is a file; name a folder for the results")
-    if output.is_dir() and any(output.iterdir()) and not _is_evaluation(output):
+    if os.path.isdir(output) and any(output.iterdir()) and not _is_evaluation(output):
         raise OutputError(f"{output}: holds something else than an evaluation; name a new or an empty folder")
     try:
         (output / "fused").mkdir(parents=True, exist_ok=True)

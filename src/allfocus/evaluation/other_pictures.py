@@ -1,5 +1,6 @@
 """Finding the picture that other software made of a sample, in a folder with names of its own."""
 
+import os
 import re
 from pathlib import Path
 
@@ -23,8 +24,8 @@ def find_other_picture(sample: str, folder: Path, *, name: str, dataset: str) ->
     Raises:
         InputError: No file, or more than one, belongs to the sample.
     """
-    place = folder / dataset if (folder / dataset).is_dir() else folder
-    if not place.is_dir():
+    place = folder / dataset if os.path.isdir(folder / dataset) else folder
+    if not os.path.isdir(place):
         raise InputError(f"{name}: there is no folder {place}; give the folder with its fused pictures")
     files = sorted(file for file in place.iterdir() if file.suffix.lower() in SUFFIXES)
     wanted, own = _words(sample), _words(name)

@@ -166,7 +166,7 @@ def _verdict(summary: DatasetSummary) -> str:
         led = [metric for metric in summary.metrics if summary.places(metric)[first] == 1]
         clear = [metric for metric in led if summary.comparisons[metric].test.p_value < 0.05]
         text += f". <code>{escape(first)}</code> leads in {len(led)} of {len(summary.metrics)} metrics"
-        text += f", in {len(clear)} of them beyond chance (p &lt; 0.05)" if led else ""
+        text += f", in {len(clear)} of them significantly (p &lt; 0.05)" if led else ""
     return text + "."
 
 
@@ -231,8 +231,8 @@ def _rank_table(summary: DatasetSummary) -> str:
     ):
         rows.append(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{value}</td>" for value in values)}</tr>')
     note = (
-        '<p class="quiet">Mean place over the pictures; = marks what is less than the critical difference from the '
-        "best, which chance explains (Friedman's test of all methods, Nemenyi's difference, 5 %).</p>"
+        '<p class="quiet">Mean place over the pictures; = marks what does not differ significantly from the best '
+        "(Friedman's test of all methods, Nemenyi's critical difference, 5 %).</p>"
     )
     header = ["Method", *map(_column, summary.friedman)]
     return "<h3>Places</h3>" + build_table(header, rows, label="Mean places by metric") + note

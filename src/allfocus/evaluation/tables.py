@@ -203,7 +203,7 @@ def comparison_table(summary: DatasetSummary) -> str:
 
 
 def rank_table(summary: DatasetSummary) -> str:
-    """The mean place of each method by each metric, which of them chance can explain, and Friedman's test; Markdown."""
+    """The mean place of each method by each metric, which differ significantly, and Friedman's test; Markdown."""
     tests = summary.friedman
     lines = []
     for number, method in enumerate(summary.complete):
@@ -217,8 +217,8 @@ def rank_table(summary: DatasetSummary) -> str:
     lines.append(["critical difference", *(f"{found.critical_difference:.2f}" for found in tests.values())])
     lines.append(["Friedman, p", *(format_p_value(found.p_value) for found in tests.values())])
     intro = (
-        "Mean place over the pictures, **best**; = marks what is less than the critical difference from it, which "
-        "chance explains (Friedman's test of all methods, Nemenyi's difference, 5 %):"
+        "Mean place over the pictures, **best**; = marks what does not differ significantly from it (Friedman's test "
+        "of all methods, Nemenyi's critical difference, 5 %):"
     )
     return f"{intro}\n\n" + _markdown(["Method", *tests], lines)
 

@@ -12,21 +12,19 @@ from allfocus.errors import InputError
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """The file, open for reading.
+    """The file, open for reading; a disk that fails later is an InputError as well.
 
     Raises:
         InputError: there is none, it cannot be read, or it is a folder, a pipe or a device.
     """
     try:
-        file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (the caller closes it)
+        file: BufferedReader = BufferedReader(_PlainFile(path, "rb", opener=_open_without_waiting))
     except FileNotFoundError as error:
         raise InputError("no such file; check the name", where=path, code="no-such-file") from error
     except IsADirectoryError as error:
         raise InputError("cannot be read (it is a folder); name a file", where=path, code="unreadable-file") from error
     except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror}); check that it is a readable file", where=path, code="unreadable-file"
-        ) from error
+        raise _unreadable(error, path) from error
     except ValueError as error:
         raise InputError(
             f"is no name that a file can have ({error}); check the name", where=repr(str(path)), code="no-such-file"
@@ -35,6 +33,28 @@ def open_plain(path: Path) -> BufferedReader:
         file.close()
         raise InputError("cannot be read (it is a pipe or a device); name a file", where=path, code="unreadable-file")
     return file
+
+
+class _PlainFile(FileIO):
+    """What the system refuses while it is read is told as it is when it is opened, wherever that happens."""
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise _unreadable(error, self.name) from error
+
+    def readall(self) -> bytes:
+        try:
+            return super().readall()
+        except OSError as error:
+            raise _unreadable(error, self.name) from error
+
+
+def _unreadable(error: OSError, path: object) -> InputError:
+    return InputError(
+        f"cannot be read ({error.strerror}); check that it is a readable file", where=path, code="unreadable-file"
+    )
 
 
 def open_to_append(path: Path) -> FileIO:

@@ -39,7 +39,7 @@ BAR_LENGTHS = (1e-6, 1e9)
 """Micrometres."""
 
 
-def require_number(name: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:
+def require_number(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:
     """Refuse what is no number within its limits.
 
     Raises:

@@ -36,13 +36,13 @@ class ReadablePicture(Protocol):
         """Of its samples."""
         ...
 
-    def __getitem__(self, part: tuple[slice, slice], /) -> Any:
+    def __getitem__(self, part: tuple[slice, slice], /) -> NDArray[Any]:
         """The samples of some rows and columns."""
         ...
 
 
 @dataclass(frozen=True)
-class Frame:
+class Framing:
     """Where the pixels of a finished picture lie in the one it is made of."""
 
     width: int
@@ -54,7 +54,7 @@ class Frame:
     """Whether pixels are copied, and not mixed of their neighbours."""
 
 
-def find_frame(finish: Finish, width: int, height: int) -> Frame:
+def find_frame(finish: Finish, width: int, height: int) -> Framing:
     """The frame of a picture of this size.
 
     Raises:
@@ -81,8 +81,8 @@ def find_frame(finish: Finish, width: int, height: int) -> Frame:
         across, down = -down, across
         size = (size[1], size[0])
     start = middle - across * size[0] / 2 - down * size[1] / 2
-    matrix = tuple((float(across[k]), float(down[k]), float(start[k])) for k in (0, 1))
-    return Frame(*size, matrix, copies=finish.angle == 0)  # type: ignore[arg-type]  # two rows
+    first, second = ((float(across[k]), float(down[k]), float(start[k])) for k in (0, 1))
+    return Framing(*size, (first, second), copies=finish.angle == 0)
 
 
 def _rectangle(finish: Finish, width: int, height: int) -> tuple[int, int, int, int]:
@@ -98,7 +98,7 @@ def _rectangle(finish: Finish, width: int, height: int) -> tuple[int, int, int, 
     return (width - max(1, wide)) // 2, (height - max(1, high)) // 2, max(1, wide), max(1, high)
 
 
-def cut_frame(picture: ReadablePicture, frame: Frame) -> NDArray[np.float32]:
+def cut_frame(picture: ReadablePicture, frame: Framing) -> NDArray[np.float32]:
     """The whole finished picture, ``(H, W)`` or ``(H, W, 3)``, 0..1."""
     result = np.empty((frame.height, frame.width, *picture.shape[2:]), np.float32)
     for top in range(0, frame.height, BLOCK):
@@ -108,7 +108,7 @@ def cut_frame(picture: ReadablePicture, frame: Frame) -> NDArray[np.float32]:
     return result
 
 
-def cut_piece(picture: ReadablePicture, frame: Frame, area: Area, *, level: int = 0) -> NDArray[np.float32]:
+def cut_piece(picture: ReadablePicture, frame: Framing, area: Area, *, level: int = 0) -> NDArray[np.float32]:
     """A piece of the finished picture, 0..1.
 
     Args:

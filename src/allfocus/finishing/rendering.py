@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.finishing.finish import Finish, Spot, require_number
-from allfocus.finishing.framing import Area, Frame, ReadablePicture, cut_frame, cut_piece, find_frame
+from allfocus.finishing.framing import Area, Framing, ReadablePicture, cut_frame, cut_piece, find_frame
 from allfocus.finishing.healing import heal_spots
 from allfocus.finishing.scale_bar import draw_bar
 from allfocus.finishing.tones import apply_tones
@@ -108,7 +108,14 @@ def _resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def finish_piece(
-    samples: ReadablePicture, finish: Finish, frame: Frame, area: Area, *, curve: Curve | None, level: int, white: float
+    samples: ReadablePicture,
+    finish: Finish,
+    frame: Framing,
+    area: Area,
+    *,
+    curve: Curve | None,
+    level: int,
+    white: float,
 ) -> Pixels:
     """A piece of the finished picture to look at, float32 in 0..1; spots are healed before.
 

@@ -11,7 +11,7 @@ from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.fusion.windows import Area, overlap, within
 
 EXCLUSION = np.float32(6.0)
-"""Logits behind the best by which a frame has lost for good; the same in `allfocus.network.stack_network`."""
+"""Logits behind the best by which a frame has lost for good; the same in `allfocus.network.inheritance`."""
 LONELY = np.float32(-5.5)
 """Where a frame is this far behind in the mean of a pixel and its eight neighbours, it has next to no company there."""
 VEIL_CHANNELS = 4

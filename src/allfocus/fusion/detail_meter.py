@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.frame_checks import grey_levels
+from allfocus.fusion.frame_checks import check_picture, grey_levels, unequal_picture
 from allfocus.fusion.lost_detail import ERASED, LostDetail, robust_ends
 from allfocus.fusion.lost_places import Map, find_places
 from allfocus.images.spool import FrameSpool, Mask, reduce_frame
@@ -74,7 +74,8 @@ def measure_lost_detail(
         valid: For each frame, where it has pixels; None for everywhere. The masks of a spool are found without it.
 
     Raises:
-        InputError: there is no frame, or one has another size than the fused picture.
+        InputError: there is no frame, one has another size than the fused picture, or one of them is no picture of
+            finite numbers.
 
     Example:
         >>> sharp = np.random.default_rng(0).random((128, 128), np.float32)
@@ -82,9 +83,10 @@ def measure_lost_detail(
         >>> measure_lost_detail(sharp, [sharp, soft]).share, round(measure_lost_detail(soft, [sharp, soft]).share)
         (0.0, 82)
     """
-    height, width = image.shape[:2]
+    fused = check_picture(image, np.shape(image)[:2])
+    height, width = fused.shape[:2]
     scale = measured_scale(height, width)
-    meter = DetailMeter(image, scale=scale)
+    meter = DetailMeter(fused, scale=scale)
     for index, grey in enumerate(_grey_frames(frames, (height, width), scale)):
         masks = frames.valid if isinstance(frames, FrameSpool) and valid is None else valid
         meter.add(grey, None if masks is None else masks[index][:, :])
@@ -106,18 +108,16 @@ def _grey_frames(
 ) -> Iterable[Map]:
     """Each frame in grey at the measured scale."""
     for index in range(len(frames)):
-        if tuple(frames[index].shape[:2]) != size:
-            raise InputError(
-                f"frame {index + 1} is {frames[index].shape[1]}x{frames[index].shape[0]}, the fused picture "
-                f"{size[1]}x{size[0]}; give the frames as they were fused, aligned and cropped"
-            )
         if isinstance(frames, FrameSpool):
+            if tuple(frames[index].shape[:2]) != size:
+                raise unequal_picture(f"frame {index + 1}", frames[index].shape, "the fused picture", size)
             # A spool that holds frames at the right scale saves reading four times as much.
             fitting = frames.reduction == scale
             pixels = (frames.reduced if fitting else frames)[index][:, :]
             yield _reduced_grey(pixels, 1 if fitting else scale)
         else:
-            yield _reduced_grey(frames[index], scale)
+            frame = check_picture(frames[index], size, what=f"frame {index + 1}", beside="the fused picture")
+            yield _reduced_grey(frame, scale)
 
 
 def _reduced_grey(pixels: NDArray[np.floating[Any]], scale: int) -> Map:
@@ -155,6 +155,7 @@ class DetailMeter:
         self._strongest = [np.zeros(shape, np.float32) for shape in shapes]
         self._calmest = [np.full(shape, np.inf, np.float32) for shape in shapes]
         self._which = [np.full(shape, -1, np.int16) for shape in shapes]
+        self._showing = [_ShowingFrames(shape) for shape in shapes]
         self._lowest, self._highest = np.inf, -np.inf
         self._count = 0
 
@@ -189,6 +190,7 @@ class DetailMeter:
             else:
                 cv2.min(self._calmest[band], own, dst=self._calmest[band])
             self._which[band][borne_out > self._best[band]] = self._count
+            self._showing[band].add(borne_out, self._best[band], self._count)
             cv2.max(self._best[band], borne_out, dst=self._best[band])
             cv2.max(self._strongest[band], own, dst=self._strongest[band])
         self._count += 1
@@ -303,15 +305,38 @@ class DetailMeter:
         rows, columns = (-(-length // 2) for length in self._grey_size)
         loss, strength = np.zeros((rows, columns), np.float32), np.zeros((rows, columns), np.float32)
         which = np.full((rows, columns), -1, np.int16)
+        showing = np.full((rows, columns, 2), -1, np.int16)
         for band, own in enumerate(shown):
             here = _enlarge(own, band, (rows, columns))
             loss[here] = _enlarge(losses[band], band, (rows, columns))[here]
             strength[here] = _enlarge(missing[band], band, (rows, columns))[here]
             which[here] = _enlarge(self._which[band], band, (rows, columns))[here]
+            for end, frames in enumerate((self._showing[band].first, self._showing[band].last)):
+                showing[here, end] = _enlarge(frames, band, (rows, columns))[here]
         cell = 2 * self._scale
         share, erased = (100 * float((loss > limit).mean()) for limit in (0, ERASED))
         places = find_places(loss, strength, which, cell, self._size)
-        return LostDetail(share, erased, shares, loss, which, cell, places, strength=strength)
+        return LostDetail(share, erased, shares, loss, which, cell, places, strength=strength, showing=showing)
+
+
+class _ShowingFrames:
+    """From which frame to which each cell of a band is shown nearly as well as by the best, while frames pass by.
+
+    Energies are compared by steps of about a half octave, of which float32 has the number in its upper bits: frames
+    within a step of the best have at least half of its energy.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.first, self._first_of_step, self.last = (np.full(shape, -1, np.int16) for _ in range(3))
+
+    def add(self, energy: Map, best: Map, number: int) -> None:
+        """Looks at a frame; ``best`` is the most that any before it has."""
+        step, before = (np.ascontiguousarray(values).view(np.int32) >> 22 for values in (energy, best))
+        rise = step - before
+        np.copyto(self.first, self._first_of_step, where=rise == 1)
+        self.first[rise > 1] = number
+        self._first_of_step[rise > 0] = number
+        self.last[(rise >= -1) & (energy > 0)] = number
 
 
 def _halve(values: Map) -> Map:

@@ -19,20 +19,15 @@ from numpy.typing import NDArray
 from allfocus.fusion.detail_meter import FAINT
 from allfocus.fusion.frame_checks import grey_levels
 from allfocus.fusion.lost_detail import LostDetail
+from allfocus.fusion.lost_things import Cells, find_things, gather_cells, largest_side
 from allfocus.fusion.stack_fusion import FusionResult
 
 LOST, UNSURE = "lost", "unsure"
 
 MOST_FAULTS = 60
 MOST_UNSURE = 8
-GAP = 2
-"""Cells that may lie between two parts of one place."""
-LARGEST_PLACE, SMALLEST_PLACE = 320, 48
-"""Pixels a side: larger places are cut, so that each can be looked at at once."""
 LARGEST_UNSURE = 128
 """The same of places in doubt: one frame seldom holds for more."""
-OWN_SHARE = 0.2
-"""The part of a place from which on a second frame gets a fault of its own."""
 WEAKEST = 0.01
 """Faults weaker than this part of the worst are left out."""
 
@@ -50,9 +45,6 @@ MOST_NODES = 120
 """Of the tree along which a fault is painted."""
 SOFTEST_EDGE = 5.0
 """Pixels over which a fault fades into the picture, at least."""
-
-Cells = NDArray[np.intp]
-"""(N, 2), row and column of each cell."""
 
 
 @dataclass(frozen=True)
@@ -126,48 +118,12 @@ def _meet(first: Fault, second: Fault) -> bool:
 
 
 def _lost_faults(lost: LostDetail, size: tuple[int, int]) -> Iterator[Fault]:
-    if lost.strength is None or not lost.map.any():
-        return
-    side = _largest_side(size) // lost.cell
-    for place in _places(lost.map > 0, side):
-        rows, columns = place.T
-        strength, which = lost.strength[rows, columns], lost.frames[rows, columns]
-        for frame, chosen in _by_frame(which, strength):
-            cells = place[chosen]
-            weights = np.maximum(strength[chosen], 1e-9)
-            share = float(np.average(lost.map[rows, columns][chosen], weights=weights))
-            yield _describe(LOST, cells, lost.cell, size, frame, share, float(strength[chosen].sum()))
-
-
-def _largest_side(size: tuple[int, int]) -> int:
-    return min(LARGEST_PLACE, max(SMALLEST_PLACE, min(size) // 2))
-
-
-def _places(mask: NDArray[np.bool_], side: int) -> Iterator[Cells]:
-    """The cells of a mask that lie together, in pieces of about ``side`` cells across and down at most."""
-    reach = np.ones((GAP + 1, GAP + 1), np.uint8)
-    count, labels = cv2.connectedComponents(cv2.dilate(mask.astype(np.uint8), reach), connectivity=8)
-    cells = np.argwhere(mask)
-    numbers = labels[mask]
-    order = np.argsort(numbers, kind="stable")
-    for place in np.split(cells[order], np.cumsum(np.bincount(numbers, minlength=count))[:-1]):
-        if len(place):
-            first, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
-            # Even pieces, which may be half as large again: a cut must not leave a sliver.
-            pieces = (place - first) * np.maximum(1, np.rint(extent / max(1, side)).astype(int)) // extent
-            for piece in np.unique(pieces, axis=0):
-                yield place[(pieces == piece).all(axis=1)]
-
-
-def _by_frame(which: NDArray[np.int16], strength: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """The frames with a good part of a place, and the cells of each: its own, and those of frames with little."""
-    shares = np.bincount(which, weights=strength + np.float32(1e-9))
-    main = np.flatnonzero(shares >= OWN_SHARE * shares.sum())
-    if not main.size:
-        main = np.array([shares.argmax()])
-    nearest = main[np.abs(which[:, None].astype(int) - main[None]).argmin(axis=1)]
-    for frame in main:
-        yield int(frame), nearest == frame
+    for thing in find_things(lost, size):
+        rows, columns = thing.cells.T
+        assert lost.strength is not None
+        weights = np.maximum(lost.strength[rows, columns], 1e-9)
+        share = float(np.average(lost.map[rows, columns], weights=weights))
+        yield _describe(LOST, thing.cells, lost.cell, size, thing.frame, share, thing.strength)
 
 
 # --- little confidence ------------------------------------------------------------------------------------------------
@@ -183,7 +139,7 @@ def _unsure_faults(fusion: FusionResult, size: tuple[int, int]) -> Iterator[Faul
     mean, square, sure = (_reduce(own, shape) for own in (grey, grey * grey, fusion.confidence))
     texture = np.sqrt(np.maximum(square - mean * mean, 0)) / max(float(high - low), 1e-9)
     doubt = np.where(sure < CONFIDENT, (1 - sure / CONFIDENT) * texture, 0).astype(np.float32)
-    for cells in _places((doubt > 0) & (texture > CALM), min(LARGEST_UNSURE, _largest_side(size)) // UNSURE_CELL):
+    for cells in gather_cells((doubt > 0) & (texture > CALM), min(LARGEST_UNSURE, largest_side(size)) // UNSURE_CELL):
         if len(cells) < SMALLEST_UNSURE:
             continue
         rows, columns = np.minimum(cells * UNSURE_CELL + UNSURE_CELL // 2, np.array(size) - 1).T

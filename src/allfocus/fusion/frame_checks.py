@@ -1,6 +1,7 @@
 """What every classical method needs of its frames: that they fit together, their grey, and picking pixels from them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -44,6 +45,45 @@ def check_frames(frames: Sequence[NDArray[np.float32]]) -> Sequence[NDArray[np.f
             raise not_finite(number)
         checked.append(array.astype(np.float32, copy=False))
     return checked
+
+
+def check_picture(
+    picture: NDArray[Any], size: tuple[int, ...], *, what: str = "the fused picture", beside: str = "the frames"
+) -> NDArray[np.float32]:
+    """A picture that lies beside others of one size, as float32.
+
+    Args:
+        picture: (H, W, 3) or (H, W), floating point.
+        size: Height and width of the others.
+        what: What messages call it.
+        beside: What messages call the others.
+
+    Raises:
+        InputError: it is no such picture, has another size, or a value that is not a number.
+
+    Example:
+        >>> check_picture(np.zeros((4, 5)), (4, 5)).dtype
+        dtype('float32')
+    """
+    array = np.asarray(picture)
+    if not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)) or array.size == 0:
+        raise InputError(f"{what} has shape {array.shape}; expected (height, width) or (height, width, 3)")
+    if array.shape[:2] != size:
+        raise unequal_picture(what, array.shape, beside, size)
+    if not np.issubdtype(array.dtype, np.floating):
+        raise InputError(f"{what} holds {array.dtype}; scale it to floating point as the frames are")
+    if not np.isfinite(array).all():
+        raise InputError(f"{what} holds values that are not finite; replace them first")
+    return array.astype(np.float32, copy=False)
+
+
+def unequal_picture(what: str, shape: Sequence[int], beside: str, size: Sequence[int]) -> InputError:
+    """The error for a picture of another size than those beside it."""
+    return InputError(
+        f"{what} is {shape[1]}x{shape[0]}, {beside} {size[1]}x{size[0]}; give the frames as they were fused, aligned "
+        "and cropped",
+        code="unequal-frames",
+    )
 
 
 def grey_levels(frame: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -226,7 +227,7 @@ def _torch_graph(kind: Kind) -> Any:
 
     with importlib.resources.as_file(weights_folder() / "ips.safetensors") as path:
         network, _ = load_network(path, device="cuda")
-    return LevelGraph(network, kind)  # type: ignore[arg-type]
+    return LevelGraph(network, kind)  # type: ignore[arg-type]  # the shipped weights are those of a StackNetwork
 
 
 def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -234,7 +235,7 @@ def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
     return frame if frame.ndim == 3 else np.repeat(frame[..., None], 3, axis=2)
 
 
-def weights_folder() -> Any:
+def weights_folder() -> Traversable:
     """Where the shipped weights lie."""
     return importlib.resources.files("allfocus") / "weights"
 
@@ -275,7 +276,7 @@ def _session(device: str, threads: int, weights: str | None, kind: Kind, stamp: 
     return _open_session(device, threads, weights, kind)
 
 
-def _weights_file(weights: str | None) -> Any:
+def _weights_file(weights: str | None) -> Traversable:
     return weights_folder() / "ips.onnx" if weights is None else Path(weights)
 
 
@@ -330,12 +331,11 @@ def _open_session(device: str, threads: int, weights: str | None, kind: Kind) ->
         # The shipped one is as trusted as the code beside it.
         content = file.read_bytes() if weights is None else read_network(file)
         session = onnxruntime.InferenceSession(content, options, **settings)
+        parts = session.get_modelmeta().custom_metadata_map
+        if any(key is not None and key not in parts for key in GRAPH_KEYS.values()):
+            raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
         if (key := GRAPH_KEYS[kind]) is not None:
-            parts = session.get_modelmeta().custom_metadata_map
-            if key not in parts:
-                raise InputError(f"{file}: is not a network of this version; allfocus export writes one")
-            graph = parts[key]
-            session = onnxruntime.InferenceSession(base64.b64decode(graph), options, **settings)
+            session = onnxruntime.InferenceSession(base64.b64decode(parts[key]), options, **settings)
         names, outputs = [entry.name for entry in session.get_inputs()], len(session.get_outputs())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error

@@ -47,6 +47,9 @@ class LostDetail:
     had been lost; largest first."""
     strength: NDArray[np.float32] | None = None
     """(h, w), how strong what is missing in each cell is, as part of the range of values; None where not known."""
+    showing: NDArray[np.int16] | None = None
+    """(h, w, 2), the first and the last frame that show at least seven tenths of what the best one shows, and with it
+    all between them as far as focus goes through a place once; -1 where none is lost, None where not known."""
 
     @property
     def is_worth_a_warning(self) -> bool:

@@ -1,16 +1,13 @@
 """From the name of a method to the method, refused before the long work begins where it cannot do what is asked."""
 
 import difflib
+import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.fusion.accelerators import require_provider
 from allfocus.fusion.devices import DEVICES, TORCH_DEVICES
-
-if TYPE_CHECKING:
-    pass
 from allfocus.fusion.method import EXTRAS, NETWORK_ENDING, WEIGHTS_SIGN, Method
 from allfocus.fusion.methods import METHODS, all_methods, list_methods
 
@@ -35,7 +32,7 @@ def find_method(name: str) -> Method:
     if name in known:
         return known[name]
     if name.endswith(NETWORK_ENDING):
-        if not Path(name).is_file():
+        if not os.path.isfile(name):
             raise InputError(
                 "there is no such file; allfocus export writes a network as one", where=name, code="no-such-file"
             )
@@ -54,7 +51,7 @@ def _with_weights(method: Method, file: str) -> Method:
     if not method.abilities.weights:
         able = ", ".join(name for name, other in all_methods().items() if other.abilities.weights)
         raise InputError(f"{method.name} takes no weights from outside", hint=f"these do: {able}", code="method-cannot")
-    if not Path(file).is_file():
+    if not os.path.isfile(file):
         raise InputError("there is no such file of weights", where=file or method.name, code="no-such-file")
     return replace(method, name=f"{method.name}{WEIGHTS_SIGN}{file}", network=file)
 

@@ -9,11 +9,11 @@ network of ours is a plain sequence of operators, each done once, so everything 
 import base64
 import os
 from collections.abc import Iterator
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain
@@ -41,7 +41,7 @@ MOST_NODES = 10_000
 """Operators of a file; ours has a tenth of it."""
 
 
-def require_finite(logits: Any, shape: tuple[int, ...], weights: str | None) -> NDArray[np.float32]:
+def require_finite(logits: ArrayLike, shape: tuple[int, ...], weights: str | None) -> NDArray[np.float32]:
     """Returns what a network said as float32, which are numbers, of the shape that was asked for.
 
     Args:
@@ -67,7 +67,7 @@ def require_finite(logits: Any, shape: tuple[int, ...], weights: str | None) -> 
     return values
 
 
-def read_network(file: Any) -> bytes:
+def read_network(file: Traversable) -> bytes:
     """Returns the bytes of an ONNX file, if all its weights are in it and it comes to an end.
 
     onnxruntime would look for others in the current folder, where anybody may have put them.
@@ -88,7 +88,7 @@ def read_network(file: Any) -> bytes:
     return require_plain_network(data, file)
 
 
-def require_plain_network(data: bytes, file: Any) -> bytes:
+def require_plain_network(data: bytes, file: object) -> bytes:
     """Returns the bytes of a network, and raises InputError when it needs other files or may not come to an end.
 
     Args:

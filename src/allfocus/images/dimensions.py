@@ -58,6 +58,12 @@ SECONDS = {
 """Units of time, in seconds."""
 
 
+LEAST_SAID, MOST_SAID = 1e-6, 1e12
+"""Micrometres, or seconds: a picometre to a thousand kilometres. What is beyond was never measured."""
+
+LONGEST_NUMBER = 12
+"""Digits of the number of a plane."""
+
 EVERY, EACH = "all", "each"
 """By which channels is decided: by all of them together, or each by itself."""
 
@@ -124,6 +130,16 @@ class Dimensions:
     """When it was recorded, as ISO 8601 has it."""
     objective: Objective | None = None
 
+    def __post_init__(self) -> None:
+        """Lengths and times that nothing can have are not said; whoever writes or shows them need not ask."""
+        for name in ("pixel_size", "z_step", "time_step"):
+            value = getattr(self, name)
+            numbers = value if isinstance(value, tuple) else (value,)
+            if value is not None and not all(LEAST_SAID <= number <= MOST_SAID for number in numbers):
+                object.__setattr__(self, name, None)
+        if self.z_range is not None and not all(abs(place) <= MOST_SAID for place in self.z_range):
+            object.__setattr__(self, "z_range", None)
+
     @property
     def count(self) -> int:
         """Planes of all channels and times."""
@@ -142,7 +158,7 @@ class Dimensions:
         """
         names = [channel.name.casefold() for channel in self.channels]
         found = [number for number, name in enumerate(names) if name == asked.strip().casefold()]
-        if not found and asked.strip().isdecimal() and 1 <= int(asked) <= len(names):
+        if not found and 1 <= (whole_number(asked) or 0) <= len(names):
             found = [int(asked) - 1]
         if len(found) == 1:
             return found[0]
@@ -208,6 +224,17 @@ def positive(value: object) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) and number > 0 else None
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text of digits is; None for anything else, and for more digits than anybody counts to.
+
+    Example:
+        >>> whole_number(" 12 "), whole_number("-1"), whole_number("9" * 5000)
+        (12, None, None)
+    """
+    digits = text.strip()
+    return int(digits) if digits.isdecimal() and len(digits) <= LONGEST_NUMBER else None
 
 
 def plain_colour(text: str) -> str:

@@ -6,6 +6,7 @@ three samples for each pixel, nothing left to demosaic) and a preview in JPEG.
 
 import io
 import struct
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -32,6 +33,9 @@ NUMBERS = {3: "H", 4: "I", 5: "I", 8: "h", 9: "i", 10: "i", 11: "f", 12: "d"}
 """Types of entries, with how struct calls their numbers."""
 DAYLIGHT = 21
 """D65, among the light sources of EXIF."""
+
+Tag = tuple[int, int | str, int, object, bool]
+"""Number, type, count and value of an entry, and whether it is written once, as tifffile takes them."""
 
 
 def encode_dng(samples: Samples, picture: Image, quality: int = 95, compression: Compression = None) -> memoryview:
@@ -118,10 +122,10 @@ def _shrink(samples: Samples, side: int) -> Samples:
     return np.asarray(cv2.resize(samples, size, interpolation=cv2.INTER_AREA))
 
 
-def _colour_tags(camera: CameraColour, order: str) -> list[tuple[Any, ...]]:
+def _colour_tags(camera: CameraColour, order: str) -> list[Tag]:
     """The entries of the first directory, as tifffile takes them."""
     model = camera.model.encode("ascii", "replace").decode()
-    tags: dict[int, tuple[Any, ...]] = {
+    tags: dict[int, Tag] = {
         COLOUR_MATRIX: (COLOUR_MATRIX, "2i", 9, _rationals(camera.matrix), True),
         CALIBRATION_ILLUMINANT: (CALIBRATION_ILLUMINANT, "H", 1, DAYLIGHT, True),
         BASELINE_EXPOSURE: (BASELINE_EXPOSURE, "2i", 1, (0, 1), True),
@@ -139,14 +143,14 @@ def _colour_tags(camera: CameraColour, order: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def _copied(entry: TiffEntry, order: str) -> tuple[Any, ...]:
+def _copied(entry: TiffEntry, order: str) -> Tag:
     """An entry as tifffile takes it: with its numbers, fractions as two of them."""
     tag, kind, count, value = entry
     code = NUMBERS[kind]
     return tag, kind, count, struct.unpack(f"{order}{len(value) // struct.calcsize('=' + code)}{code}", value), True
 
 
-def _rationals(values: Any) -> tuple[int, ...]:
+def _rationals(values: Iterable[float]) -> tuple[int, ...]:
     """Each value as numerator and denominator."""
     fractions = [Fraction(float(value)).limit_denominator(LARGEST_DENOMINATOR) for value in values]
     return tuple(part for fraction in fractions for part in (fraction.numerator, fraction.denominator))

@@ -4,6 +4,7 @@ Its sibling pi-heif, which only reads and holds no code under the GPL, will do a
 """
 
 import importlib
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -61,7 +62,7 @@ def _open_heif(file: BinaryIO) -> Any:
     return picture
 
 
-def _require_decoder() -> Any:
+def _require_decoder() -> ModuleType:
     for name in ("pillow_heif", "pi_heif"):
         try:
             return importlib.import_module(name)

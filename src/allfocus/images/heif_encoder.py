@@ -1,6 +1,7 @@
 """A picture -> a HEIF file, through pillow-heif, which the extra ``heif`` installs: 8 bits, or 10 of more."""
 
 import io
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def encode_heif(samples: Samples, picture: Image, quality: int = 95, compression
     return file.getvalue()
 
 
-def require_heif_encoder() -> Any:
+def require_heif_encoder() -> ModuleType:
     """The package that writes HEIF.
 
     Raises:

@@ -3,18 +3,55 @@
 import json
 import os
 import re
+import stat
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from allfocus.errors import MissingDependencyError
+from allfocus.errors import InputError, MissingDependencyError
+
+LARGEST_METADATA = 2**26
+"""Bytes of a file that describes a group or an array; those of groups with thousands of arrays have a few million."""
 
 
 def is_zarr(path: Path) -> bool:
     """Whether a folder is a Zarr group, by the files that every one of them has."""
-    return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zattrs"))
+    return any(os.path.isfile(path / name) for name in ("zarr.json", ".zgroup", ".zattrs"))
 
 
-def require_zarr() -> Any:
+def open_zarr_group(path: Path | str) -> Any:
+    """The Zarr group at a place, to read.
+
+    Raises:
+        InputError: a file that describes it is none that can be read whole.
+        MissingDependencyError: the package is not installed.
+        Exception: whatever the package raises where the description is damaged.
+    """
+    zarr = require_zarr()
+    require_plain_files(Path(path), METADATA_FILES)
+    return zarr.open_group(str(path), mode="r")
+
+
+def require_plain_files(folder: Path, names: Iterable[str], *, most_bytes: int = LARGEST_METADATA) -> None:
+    """Raise InputError where one of these is there and no plain file of at most so many bytes.
+
+    Zarr reads each of them whole: a pipe would hold it up for ever, and a device has no end.
+    """
+    for name in names:
+        try:
+            status = os.stat(folder / name)
+        except (OSError, ValueError):
+            continue  # not there, or told by those who read it
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or status.st_size > most_bytes:
+            raise InputError(
+                "is no plain file, or larger than what it describes can be; copy the stack again",
+                where=folder / name,
+                code="damaged-picture",
+            )
+
+
+def require_zarr() -> ModuleType:
     """The package ``zarr``.
 
     Raises:
@@ -28,15 +65,14 @@ def require_zarr() -> Any:
 
 
 def find_foreign(path: Path) -> str | None:
-    """The name of something in a Zarr group that no Zarr has, so that it is not deleted with it; None without.
-
-    Only the groups and the tops of the arrays are looked at: chunks, of which there may be millions, have numbers.
-    """
+    """The name of something in a Zarr group that no Zarr has, so that it is not deleted with it; None without."""
+    among_chunks: set[str] = set()
     for place, folders, files in os.walk(path):
-        array = any(name in files for name in (".zarray",)) or is_array(Path(place, "zarr.json"))
+        inside = place in among_chunks
+        array = inside or ".zarray" in files or is_array(Path(place, "zarr.json"))
         for name in files:
             chunk = array and re.fullmatch(r"c|[0-9]+([./][0-9]+)*|c([./][0-9]+)+", name)
-            if name not in METADATA_FILES and not chunk:
+            if (inside or name not in METADATA_FILES) and not chunk:
                 return os.path.relpath(os.path.join(place, name), path)
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         if links:
@@ -45,7 +81,7 @@ def find_foreign(path: Path) -> str | None:
             unknown = [name for name in folders if not re.fullmatch(r"c|[0-9]+", name)]
             if unknown:
                 return os.path.relpath(os.path.join(place, unknown[0]), path)
-            folders.clear()
+            among_chunks.update(os.path.join(place, name) for name in folders)
     return None
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.images.ome_zarr_folders import require_zarr
+from allfocus.images.ome_zarr_folders import open_zarr_group, require_plain_files, require_zarr
 
 AXES_OF_OLD_FILES = ("t", "c", "z", "y", "x")
 """Versions before 0.3 do not name their axes; they have these. Later ones want them in this order."""
+LARGEST_EXTRA = 2**20
+"""Bytes that a chunk may take besides twice those of its samples: for what packs badly, and for the list of a shard."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,11 @@ class ZarrPlane:
         """
         array = open_array(self.stack) if array is None else array
         chosen = self.chosen(rows, columns)
+        place = Path(self.stack.path, self.stack.array)
+        require_chunks(array, chosen, place, fill_missing=fill_missing)
         samples = np.asarray(array[chosen])
         if not fill_missing:
-            require_chunks(array, chosen, samples, Path(self.stack.path, self.stack.array))
+            require_whole_shards(array, chosen, samples, place)
         left = [axis for axis, own in zip(self.stack.axes, chosen, strict=True) if not isinstance(own, int)]
         samples = np.moveaxis(samples, [left.index("y"), left.index("x")], [0, 1])
         return samples if self.channel is None and "c" in left else samples.reshape(samples.shape[:2])
@@ -80,18 +86,19 @@ class ZarrPlane:
 
 def open_array(stack: ZarrStack) -> Any:
     """The largest array of an image."""
-    return require_zarr().open_group(stack.path, mode="r")[stack.array]
+    return open_zarr_group(stack.path)[stack.array]
 
 
-def require_chunks(array: Any, chosen: tuple[Any, ...], samples: NDArray[Any], path: Path) -> None:
-    """Raise InputError when a chunk that was read is not there: Zarr gives its fill value then, without a word.
+def require_chunks(array: Any, chosen: tuple[Any, ...], path: Path, *, fill_missing: bool = False) -> None:
+    """Raise InputError when a chunk is not there, for which Zarr gives its fill value without a word, or no plain file.
 
     Args:
         array: The array of Zarr.
-        chosen: What was read: a number or a slice for each axis.
-        samples: What came.
+        chosen: What will be read: a number or a slice for each axis.
         path: Where the array lies.
+        fill_missing: Chunks that are not there are empty.
     """
+    whole = math.prod(array.metadata.chunk_grid.chunk_shape) * array.dtype.itemsize
     sides = array.metadata.chunk_grid.chunk_shape
     ranges = []
     for each, side, length in zip(chosen, sides, array.shape, strict=True):
@@ -99,8 +106,15 @@ def require_chunks(array: Any, chosen: tuple[Any, ...], samples: NDArray[Any], p
         ranges.append(range(first // side, -(-last // side)))
     for place in itertools.product(*ranges):
         key = array.metadata.encode_chunk_key(place)
-        if not (path / key).is_file():
+        if not os.path.lexists(path / key) and fill_missing:
+            continue
+        require_plain_files(path, [key], most_bytes=2 * whole + LARGEST_EXTRA)
+        if not os.path.isfile(path / key):
             raise _missing_chunk(path, key)
+
+
+def require_whole_shards(array: Any, chosen: tuple[Any, ...], samples: NDArray[Any], path: Path) -> None:
+    """Raise InputError when a part of a shard that was read is not there; the rest is as in :func:`require_chunks`."""
     if array.shards is not None and (samples == array.fill_value).any():
         # Inside a shard chunks have no names: what is there is the same whatever the fill value is said to be.
         other = 1 if array.fill_value == 0 else 0

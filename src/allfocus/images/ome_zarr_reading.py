@@ -3,12 +3,11 @@
 Versions 0.4 (Zarr 2) and 0.5 (Zarr 3) are read. Their metadata is plain JSON (https://ngff.openmicroscopy.org).
 """
 
-import math
 import re
 from pathlib import Path
 from typing import Any
 
-from allfocus.errors import InputError, MissingDependencyError
+from allfocus.errors import AllfocusError, InputError
 from allfocus.images.dimensions import (
     MICROMETRES,
     Channel,
@@ -19,8 +18,13 @@ from allfocus.images.dimensions import (
     plain_colour,
     positive,
 )
-from allfocus.images.ome_zarr_folders import is_array, is_zarr, require_zarr
+from allfocus.images.ome_zarr_folders import METADATA_FILES, is_array, is_zarr, open_zarr_group, require_plain_files
 from allfocus.images.ome_zarr_planes import AXES_OF_OLD_FILES, ZarrStack
+
+LARGEST_NUMBER = 1e100
+"""What the size of a pixel, or a place, is never beyond; two of them can be multiplied."""
+MOST_ALONG = {"t": 1_000_000, "c": 1000, "z": 100_000}
+"""How many pictures an OME-Zarr may have along an axis: more than any has, and few enough to be listed."""
 
 
 def describe_zarr(path: Path) -> ZarrStack:
@@ -29,11 +33,12 @@ def describe_zarr(path: Path) -> ZarrStack:
     Raises:
         InputError: It is no OME-Zarr image that can be read.
     """
-    zarr = require_zarr()
     for place in (path, path / "0"):  # Bio-Formats puts images into groups named 0, 1, ...
         try:
-            group = zarr.open_group(str(place), mode="r")
+            group = open_zarr_group(place)
             multiscales = _multiscales(dict(group.attrs))
+        except AllfocusError:
+            raise
         except Exception as error:  # damaged metadata may raise anything at all
             if place != path:
                 break
@@ -78,8 +83,8 @@ def list_images(path: Path) -> list[tuple[str, ZarrStack]]:
 
 def _attributes(path: Path) -> dict[str, Any]:
     try:
-        return dict(require_zarr().open_group(str(path), mode="r").attrs)
-    except MissingDependencyError:
+        return dict(open_zarr_group(path).attrs)
+    except AllfocusError:
         raise
     except Exception as error:  # damaged metadata may raise anything at all
         reason = " ".join(str(error).split())[:160]
@@ -91,7 +96,7 @@ def _describe_only(path: Path) -> ZarrStack:
     multiscales = _multiscales(_attributes(path))
     if len(multiscales) != 1:
         raise InputError(f"{path}: holds {len(multiscales)} pictures; a position is one: save it again as OME-Zarr")
-    return _describe(path, require_zarr().open_group(str(path), mode="r"), multiscales[0])
+    return _describe(path, open_zarr_group(path), multiscales[0])
 
 
 def _image_name(attributes: dict[str, Any], path: Path) -> str:
@@ -209,7 +214,7 @@ def _require_one_image(path: Path, place: Path, multiscales: list[dict[str, Any]
 
 def _refuse_plate(path: Path) -> None:
     """Raise InputError when a group is a plate of many wells and fields."""
-    attributes = dict(require_zarr().open_group(str(path), mode="r").attrs)
+    attributes = dict(open_zarr_group(path).attrs)
     inner = attributes.get("ome", attributes)
     for kind in ("plate", "well"):
         if isinstance(inner, dict) and kind in inner:
@@ -229,6 +234,7 @@ def _multiscales(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 def _describe(place: Path, group: Any, multiscale: dict[str, Any]) -> ZarrStack:
     try:
         name = str(multiscale["datasets"][0]["path"])
+        require_plain_files(place / name, METADATA_FILES)
         array = group[name]
         axes = tuple(
             str(axis["name"] if isinstance(axis, dict) else axis).lower()
@@ -238,11 +244,20 @@ def _describe(place: Path, group: Any, multiscale: dict[str, Any]) -> ZarrStack:
         if min((*shape, *chunks), default=0) < 1:
             raise ValueError(f"shape {shape} in chunks of {chunks}")
         dtype = str(array.dtype.newbyteorder("="))  # converters on Java often write the large byte first
+    except AllfocusError:
+        raise
     except Exception as error:  # damaged metadata may raise anything at all
         reason = " ".join(repr(error).split())[:160]
         raise InputError(f"{place}: its metadata is damaged ({reason}); save it again as OME-Zarr") from error
     if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or not set(axes) <= set(AXES_OF_OLD_FILES):
         raise InputError(f"{place}: has the axes {''.join(axes)} for shape {shape}; t, c, z, y and x can be read")
+    for axis, most in MOST_ALONG.items():
+        if axis in axes and shape[axes.index(axis)] > most:
+            raise InputError(
+                f"says that it has {shape[axes.index(axis)]} pictures along {axis}, more than the limit of {most}",
+                where=place,
+                code="too-many-pictures",
+            )
     return ZarrStack(str(place), name, axes, shape, dtype, chunks, int(group.metadata.zarr_format))
 
 
@@ -262,7 +277,7 @@ def _require_numbers(path: str, multiscale: dict[str, Any]) -> None:
         for each in transformations if isinstance(transformations, list) else [None]:
             values = None if not isinstance(each, dict) else each.get(str(each.get("type")), [])
             plain = isinstance(values, list) and all(
-                isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+                isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_NUMBER
                 for value in values
             )
             if not plain and not isinstance(values, str):

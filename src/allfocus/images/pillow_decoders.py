@@ -5,6 +5,7 @@ import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allfocus.errors import InputError
 from allfocus.images.decoded import DecodedPicture, Header, ends_too_early, require_pixels
@@ -146,7 +147,7 @@ def _decode_with_pillow(picture: "ImageFile", max_pixels: int) -> DecodedPicture
     )
 
 
-def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
+def _samples_of(picture: "ImageFile") -> tuple[NDArray[Any], tuple[str, ...]]:
     notices = []
     if getattr(picture, "n_frames", 1) > 1:
         notices.append(Notice(f"the first of {picture.n_frames} moving pictures taken"))  # type: ignore[attr-defined]  # only some formats have it
@@ -162,7 +163,7 @@ def _samples_of(picture: "ImageFile") -> tuple[Any, tuple[str, ...]]:
     return np.asarray(picture.convert("L") if picture.mode == "1" else picture), tuple(notices)
 
 
-def _resolution_of(dots: Any) -> tuple[float, float] | None:
+def _resolution_of(dots: object) -> tuple[float, float] | None:
     if not isinstance(dots, tuple) or len(dots) != 2:
         return None
     across, down = (float(value) for value in dots)

@@ -6,7 +6,8 @@ colours are sRGB, whose profile is attached; for a DNG they stay those of the ca
 :mod:`allfocus.images.camera_colour`).
 """
 
-from typing import Any, BinaryIO
+from types import ModuleType
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from allfocus.images.hot_pixels import fill_hot_pixels
 from allfocus.images.raw_blocks import block_of_raw
 from allfocus.images.tiff_directories import read_entries, read_fractions, read_numbers, walk_directories
 from allfocus.images.tiff_layout import FileSlices, TiffEntry, find_layout
+
+if TYPE_CHECKING:
+    from rawpy import RawPy
 
 SIGNATURES = (b"FUJIFILMCCD-RAW", b"IIU\x00", b"IIRO", b"IIRS", b"MMOR", b"FOVb")
 """First bytes of Fujifilm, Panasonic, Olympus and Sigma files."""
@@ -121,17 +125,18 @@ def read_mosaic(file: BinaryIO) -> NDArray[np.float32] | None:
     return np.asarray(scaled, np.float32)
 
 
-def _has_bayer_filter(raw: Any) -> bool:
+def _has_bayer_filter(raw: "RawPy") -> bool:
     flat = raw.raw_type == require_rawpy().RawType.Flat
     return bool(flat and raw.raw_pattern is not None and raw.raw_pattern.shape == (2, 2))
 
 
-def _open_raw(file: BinaryIO) -> Any:
+def _open_raw(file: BinaryIO) -> "RawPy":
     file.seek(0)
-    return require_rawpy().imread(file)
+    opened: RawPy = require_rawpy().imread(file)
+    return opened
 
 
-def require_rawpy() -> Any:
+def require_rawpy() -> ModuleType:
     """The package that reads camera RAW.
 
     Raises:
@@ -146,14 +151,14 @@ def require_rawpy() -> Any:
     return rawpy
 
 
-def _camera_colour(raw: Any, data: FileSlices) -> CameraColour:
+def _camera_colour(raw: "RawPy", data: FileSlices) -> CameraColour:
     entries = _colour_entries(data)
     known = raw.rgb_xyz_matrix[:3]
     matrix = _matrix_of(entries, data) or (tuple(float(value) for value in known.flat) if known.any() else ())
     return CameraColour(_balance(raw), matrix, _model(data), tuple(entries))
 
 
-def _balance(raw: Any) -> Triple:
+def _balance(raw: "RawPy") -> Triple:
     """The white balance that the camera recorded, else that of daylight, with green at 1."""
     for found in (raw.camera_whitebalance, raw.daylight_whitebalance):
         red, green, blue = (float(value) for value in found[:3])
@@ -211,7 +216,7 @@ def _require_segments(data: FileSlices) -> None:
                     raise ends_too_early()
 
 
-def _upright_size(raw: Any) -> tuple[int, int]:
+def _upright_size(raw: "RawPy") -> tuple[int, int]:
     height, width = raw.sizes.height, raw.sizes.width
     return (width, height) if raw.sizes.flip in ROTATED else (height, width)
 

@@ -15,6 +15,7 @@ from allfocus.images.dimensions import Dimensions
 from allfocus.images.ome_zarr_planes import open_array
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
 from allfocus.images.tiff_decoder import require_segments
+from allfocus.images.tiff_series import page_of
 
 BLOCK = 1024
 """Pixels a side that are read of an OME-Zarr at a time."""
@@ -123,9 +124,11 @@ def _tiff_blocks(path: Path, page: int, size: tuple[int, int]) -> Iterator[Block
 
     try:
         with open_plain(path) as opened, tifffile.TiffFile(opened) as file:
-            own: Any = file.pages[page]
+            own = page_of(file, page)
             require_segments(own, opened, MOST_PIXELS)
             side = (own.tilelength or own.rowsperstrip or size[0]) * (own.tilewidth or size[1])
+            if own.dtype is None:
+                raise InputError("its samples are of no type that can be read", where=path, code="damaged-picture")
             if side * own.samplesperpixel * own.dtype.itemsize > LARGEST_TILE:
                 raise InputError("is stored in parts too large to read one by one; save it with tiles", where=path)
             for samples, place, shape in own.segments(maxworkers=1):

@@ -69,7 +69,7 @@ class FrameSpool:
     def __init__(
         self, *, bit_depth: int, measure: Measure | None = None, scale: Callable[[int, int], int] | None = None
     ) -> None:
-        kinds: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+        kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
         self._kind = np.dtype(kinds[bit_depth])
         self.bit_depth = bit_depth
         self._measure = measure

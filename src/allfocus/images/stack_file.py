@@ -14,7 +14,7 @@ from typing import BinaryIO
 from allfocus.errors import InputError
 from allfocus.images.decoded import Header
 from allfocus.images.decoders import TIFF, find_format
-from allfocus.images.dimensions import Channel, Dimensions
+from allfocus.images.dimensions import Channel, Dimensions, whole_number
 from allfocus.images.frame_file import FrameFile, list_frames, read_headers
 from allfocus.images.listing import Paths, list_files
 from allfocus.images.numbered_names import NumberedFiles, group_numbered
@@ -304,7 +304,7 @@ def _choose(what: str, names: Sequence[str], asked: str | None, path: Path) -> l
     if text.casefold() == ALL:
         return list(range(len(names)))
     found = [number for number, name in enumerate(names) if name.casefold() == text.casefold()]
-    if not found and text.isdecimal() and 1 <= int(text) <= len(names):
+    if not found and 1 <= (whole_number(text) or 0) <= len(names):
         found = [int(text) - 1]
     if not found:
         shown = f"{', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,11 @@ from allfocus.images.exif import block_of_tiff
 from allfocus.images.jpeg_check import require_modest_scans, require_sound_jpeg
 from allfocus.images.memory import require_room
 from allfocus.images.tiff_layout import FileSlices
-from allfocus.images.tiff_series import require_one_channel
+from allfocus.images.tiff_series import page_of, require_one_channel
 from allfocus.progress import Notice
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile, TiffPage
 
 X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, ORIENTATION, COLOUR_PROFILE = 282, 283, 296, 274, 34675
 INCHES_PER_UNIT = {2: 1.0, 3: 1 / 2.54}
@@ -50,6 +53,10 @@ PREDICTABLE = (5, 8, 32946, 50000)
 """Compressions that may be helped by a predictor."""
 PIXEL_TAGS = frozenset({254, 255, *range(256, 260), 262, 266, 273, 277, 278, 279, 284, 317, 320, *range(322, 326), 339})
 """Entries that say how the pixels are stored."""
+DESCRIPTION = 270
+"""The entry in which files say what their pages are; in some it lies at the end, where they are cut off first."""
+ABOUT_PAGES = re.compile(r"(Strip|Tile)(ByteCounts|Offsets)|invalid page offset")
+"""What tifffile says of pages that it cannot find whole."""
 
 
 KNOWN_VALUES = (
@@ -68,17 +75,17 @@ def read_tiff_headers(file: BinaryIO) -> list[Header]:
         require_one_channel(tiff)  # leaves only part of each page behind, hence a new look at the file below
     with open_tiff(file) as tiff:
         number = len(tiff.pages)
-        frames = [index for index in range(number) if not tiff.pages[index].is_reduced]
+        frames = [index for index in range(number) if not page_of(tiff, index).is_reduced]
         if not frames:
             raise InputError("it holds only reduced copies of a picture; save the picture itself")
-        return [_header_of(tiff.pages[index], index, number) for index in frames]
+        return [_header_of(page_of(tiff, index), index, number) for index in frames]
 
 
 def read_page_headers(file: BinaryIO, pages: Collection[int]) -> list[Header]:
     """The header of each of these pages of a TIFF file, whatever its description says that they are."""
     with open_tiff(file) as tiff:
         number = len(tiff.pages)
-        return [_header_of(tiff.pages[index], index, number) for index in pages]
+        return [_header_of(page_of(tiff, index), index, number) for index in pages]
 
 
 def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
@@ -87,7 +94,7 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
         number = len(tiff.pages)
         if not 0 <= page < number:
             raise InputError(f"there is no page {page + 1}: the file has {number}")
-        chosen = tiff.pages[page]
+        chosen = page_of(tiff, page)
         _header_of(chosen, page, number)
         require_pixels(chosen.imagewidth, chosen.imagelength, max_pixels)
         require_segments(chosen, file, max_pixels)
@@ -110,8 +117,8 @@ def decode_tiff(file: BinaryIO, page: int, max_pixels: int) -> DecodedPicture:
 
 
 @contextmanager
-def open_tiff(file: BinaryIO) -> Iterator[Any]:
-    """The file, open in tifffile; what that logs about entries that say how to read the pixels is an error."""
+def open_tiff(file: BinaryIO) -> Iterator["TiffFile"]:
+    """The file, open in tifffile; what that logs about entries that say how to read it is an error."""
     import tifffile
 
     file.seek(0)
@@ -129,7 +136,7 @@ def open_tiff(file: BinaryIO) -> Iterator[Any]:
 
 
 class _Complaints(logging.Handler):
-    """Keeps the first thing that tifffile says, in this thread, about how the pixels are stored."""
+    """Keeps the first thing that tifffile says, in this thread, about how pixels are stored and what pages are."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -140,12 +147,12 @@ class _Complaints(logging.Handler):
         """Note a record."""
         text = record.getMessage()
         tag = re.search(r"TiffTag (\d+) ", text)
-        about_pixels = int(tag[1]) in PIXEL_TAGS if tag else re.search(r"(Strip|Tile)(ByteCounts|Offsets)", text)
-        if record.thread == self._thread and about_pixels and not self.complaint:
+        matters = int(tag[1]) in (*PIXEL_TAGS, DESCRIPTION) if tag else ABOUT_PAGES.search(text)
+        if record.thread == self._thread and matters and not self.complaint:
             self.complaint = re.sub(r"<[^>]*> ", "", text)
 
 
-def _require_numbers(page: Any) -> None:
+def _require_numbers(page: "TiffPage") -> None:
     """Raise InputError when an entry that is one number has become a list of them, as damage can make it."""
     for name in ("imagewidth", "imagelength", "imagedepth", "samplesperpixel", "bitspersample", "compression"):
         if not isinstance(getattr(page, name), int):
@@ -157,7 +164,7 @@ def _shown(value: object) -> str:
     return " ".join(str(value).split())[:40]
 
 
-def _require_known(page: Any) -> None:
+def _require_known(page: "TiffPage") -> None:
     """Raise InputError when an entry has a value that no reader knows, which would then read the pixels as it likes."""
     for tag, name, known in KNOWN_VALUES:
         value = page.tags.valueof(tag)
@@ -167,7 +174,7 @@ def _require_known(page: Any) -> None:
         raise InputError("its entry Predictor stands beside a compression that has none; the file is damaged")
 
 
-def _header_of(page: Any, index: int, pages: int) -> Header:
+def _header_of(page: "TiffPage", index: int, pages: int) -> Header:
     _require_numbers(page)
     _require_known(page)
     photometric = _photometric(page)
@@ -191,17 +198,18 @@ def _header_of(page: Any, index: int, pages: int) -> Header:
     return Header(page.imagewidth, page.imagelength, channels, depth, _orientation_of(page), index, pages)
 
 
-def _bit_depth_of(page: Any) -> int:
-    kind = page.dtype.kind if page.dtype is not None else "?"
-    if kind == "f" or str(page.dtype.newbyteorder("=")) in OWN_UNITS:
+def _bit_depth_of(page: "TiffPage") -> int:
+    if page.dtype is not None and (page.dtype.kind == "f" or str(page.dtype.newbyteorder("=")) in OWN_UNITS):
         return 32
-    if kind in "ub" and page.bitspersample <= 16:
+    if page.dtype is not None and page.dtype.kind in "ub" and page.bitspersample <= 16:
         return 8 if page.bitspersample <= 8 and _photometric(page) != "PALETTE" else 16
     words = f"{page.bitspersample} bits of type {page.dtype}"
     raise InputError(f"its samples have {words}; integers of up to 32 bits and floating point can be read")
 
 
-def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Collection[int] | None = None) -> None:
+def require_segments(
+    page: "TiffPage", file: BinaryIO, max_pixels: int, *, chosen: Collection[int] | None = None
+) -> None:
     """Raise InputError when the strips or tiles lie outside the file, are empty, oddly large, or damaged JPEG.
 
     Args:
@@ -231,7 +239,7 @@ def require_segments(page: Any, file: BinaryIO, max_pixels: int, *, chosen: Coll
             _require_jpeg(file.read(size), page)
 
 
-def _largest_segment(page: Any) -> int | None:
+def _largest_segment(page: "TiffPage") -> int | None:
     """The most bytes that a strip or tile without compression may have, with room for what writers round up to."""
     if page.compression != 1:
         return None
@@ -239,7 +247,7 @@ def _largest_segment(page: Any) -> int | None:
     return int(expected + expected // 4 + 4096)
 
 
-def _require_jpeg(data: bytes, page: Any) -> None:
+def _require_jpeg(data: bytes, page: "TiffPage") -> None:
     size = jpeg_size(data)
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.imagelength, page.imagewidth)
     if size is None or size[0] > rows or size[1] > columns:
@@ -273,7 +281,7 @@ def jpeg_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
+def _samples_of(page: "TiffPage") -> tuple[NDArray[Any], bool, tuple[str, ...]]:
     """Samples with alpha last if there is any, whether colours are multiplied by it, and notices."""
     photometric = _photometric(page)
     samples = _decode_page(page)
@@ -295,7 +303,7 @@ def _samples_of(page: Any) -> tuple[NDArray[Any], bool, tuple[str, ...]]:
     return (samples[..., 0] if samples.shape[2] == 1 else samples), kind == 1, notices
 
 
-def _decode_page(page: Any) -> NDArray[Any]:
+def _decode_page(page: "TiffPage") -> NDArray[Any]:
     samples = page.asarray(maxworkers=1)
     if page.axes == "SYX":  # planes stored one after the other
         samples = np.moveaxis(samples, 0, -1)
@@ -307,7 +315,9 @@ def _decode_page(page: Any) -> NDArray[Any]:
     return shaped
 
 
-def _without_extra_samples(samples: NDArray[Any], page: Any, colours: int) -> tuple[NDArray[Any], int, tuple[str, ...]]:
+def _without_extra_samples(
+    samples: NDArray[Any], page: "TiffPage", colours: int
+) -> tuple[NDArray[Any], int, tuple[str, ...]]:
     extra = samples.shape[2] - colours
     if extra <= 0:
         return samples, 0, ()
@@ -322,7 +332,7 @@ def _tell_unused(count: int) -> Notice:
     return Notice("1 extra channel left out") if count == 1 else Notice(f"{count} extra channels left out")
 
 
-def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:
+def _expand_palette(levels: NDArray[Any], page: "TiffPage") -> NDArray[Any]:
     if page.colormap is None:
         raise InputError("its palette is missing; the file is damaged")
     if levels.dtype.kind != "u" or int(levels.max()) >= page.colormap.shape[1]:
@@ -337,7 +347,7 @@ def _expand_palette(levels: NDArray[Any], page: Any) -> NDArray[Any]:
     return coloured
 
 
-def _convert_cmyk(samples: NDArray[Any], page: Any) -> NDArray[Any]:
+def _convert_cmyk(samples: NDArray[Any], page: "TiffPage") -> NDArray[Any]:
     if samples.dtype.kind != "u":
         raise InputError("its CMYK values are floating point; save it as RGB")
     white = _largest(page, samples)
@@ -346,27 +356,27 @@ def _convert_cmyk(samples: NDArray[Any], page: Any) -> NDArray[Any]:
     return np.concatenate([rgb, samples[:, :, 4:5]], axis=2)
 
 
-def _largest(page: Any, samples: NDArray[Any]) -> int:
+def _largest(page: "TiffPage", samples: NDArray[Any]) -> int:
     return _white_of(page) or int(np.iinfo(samples.dtype).max)
 
 
-def _white_of(page: Any) -> int | None:
+def _white_of(page: "TiffPage") -> int | None:
     bits = page.bitspersample
-    if page.dtype.kind in "fi" or bits in (8, 16, 32) or _photometric(page) == "PALETTE":
+    if page.dtype is None or page.dtype.kind in "fi" or bits in (8, 16, 32) or _photometric(page) == "PALETTE":
         return None
     return int(2**bits - 1)
 
 
-def _photometric(page: Any) -> str:
+def _photometric(page: "TiffPage") -> str:
     return str(getattr(page.photometric, "name", page.photometric))
 
 
-def _orientation_of(page: Any) -> int:
+def _orientation_of(page: "TiffPage") -> int:
     orientation = page.tags.valueof(ORIENTATION)
     return int(orientation) if orientation in range(1, 9) else 1
 
 
-def _resolution_of(page: Any) -> tuple[float, float] | None:
+def _resolution_of(page: "TiffPage") -> tuple[float, float] | None:
     inches = INCHES_PER_UNIT.get(page.tags.valueof(RESOLUTION_UNIT, default=2))
     across, down = (_rational(page.tags.valueof(tag)) for tag in (X_RESOLUTION, Y_RESOLUTION))
     if inches is None or not across or not down:

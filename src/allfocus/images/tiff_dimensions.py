@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,10 @@ from allfocus.errors import InputError
 from allfocus.images.dimensions import Channel, Dimensions, in_micrometres, in_seconds, name_channels, positive
 from allfocus.images.ome_xml import describe_images
 from allfocus.images.tiff_decoder import open_tiff
-from allfocus.images.tiff_series import list_series, says_what_its_planes_are
+from allfocus.images.tiff_series import list_series, page_of, says_what_its_planes_are, too_few_pages
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile, TiffPage, TiffPageSeries
 
 KINDS = {"ome": "OME-TIFF", "imagej": "ImageJ TIFF", "micromanager": "Micro-Manager TIFF", "lsm": "LSM", "stk": "STK"}
 """What messages call the kinds of TIFF that describe their planes; the others are TIFF."""
@@ -59,24 +62,24 @@ def describe_tiff(file: BinaryIO) -> TiffStack:
     return TiffStack(kind, tuple(held for held, _ in found), tuple(pages for _, pages in found))
 
 
-def _plain_pages(tiff: Any) -> TiffStack:
+def _plain_pages(tiff: "TiffFile") -> TiffStack:
     """A file that says nothing: its pages are planes, reduced copies left out."""
-    frames = [index for index in range(len(tiff.pages)) if not tiff.pages[index].is_reduced]
+    frames = [index for index in range(len(tiff.pages)) if not page_of(tiff, index).is_reduced]
     if not frames:
         raise InputError("it holds only reduced copies of a picture; save the picture itself", code="damaged-picture")
-    first = tiff.pages[frames[0]]
+    first = page_of(tiff, frames[0])
     held = replace(_generic(first, "1"), planes=len(frames), pixel_size=_pixel_size(first, None))
     return TiffStack("TIFF", (held,), (np.asarray(frames, np.int64).reshape(1, 1, -1),))
 
 
-def _told_by_ome(tiff: Any, count: int) -> list[Dimensions | None]:
+def _told_by_ome(tiff: "TiffFile", count: int) -> list[Dimensions | None]:
     """What the description says about each of so many positions; None where that cannot be told."""
     told: list[Dimensions | None] = [*describe_images(str(tiff.ome_metadata))]
     return told if len(told) == count else [None] * count
 
 
 def _positions_of(
-    tiff: Any, series: Any, told: Dimensions | None, number: int
+    tiff: "TiffFile", series: "TiffPageSeries", told: Dimensions | None, number: int
 ) -> list[tuple[Dimensions, NDArray[np.int64]]]:
     """The positions of a series, with the page of each plane (times, channels, planes)."""
     places = _page_numbers(tiff, series)
@@ -90,7 +93,7 @@ def _positions_of(
     for place in order:
         lengths[names.index(roles[place])] *= places.shape[place]
     grid = places.transpose(order).reshape(lengths)
-    page = tiff.pages[int(grid.flat[0])]
+    page = page_of(tiff, int(grid.flat[0])).aspage()  # a frame that is not the first does not know its size
     known = told or _generic(page, str(series.name or number))
     if tiff.is_imagej and not tiff.is_ome:
         known = _told_by_imagej(tiff, page, known, lengths)
@@ -108,7 +111,7 @@ def _positions_of(
     return [(replace(held, name=name), grid[place]) for place, name in enumerate(own)]
 
 
-def _page_numbers(tiff: Any, series: Any) -> NDArray[np.int64]:
+def _page_numbers(tiff: "TiffFile", series: "TiffPageSeries") -> NDArray[np.int64]:
     """For each plane of a series, along its axes but those of the pixels, the page that holds it.
 
     Raises:
@@ -119,11 +122,7 @@ def _page_numbers(tiff: Any, series: Any) -> NDArray[np.int64]:
     listed = [getattr(page, "index", None) for page in itertools.islice(series.pages, expected)]
     found = [index for index in listed if isinstance(index, int)]
     if len(found) < expected:
-        raise InputError(
-            f"its header says {expected} planes but the file holds {len(found)}; "
-            "give all its files one by one, or save it again as an image sequence or BigTIFF",
-            code="damaged-picture",
-        )
+        raise too_few_pages(expected, len(found))
     if any(index >= len(tiff.pages) for index in found):
         raise InputError(
             "its description names pages that it does not have; the file is damaged", code="damaged-picture"
@@ -131,7 +130,7 @@ def _page_numbers(tiff: Any, series: Any) -> NDArray[np.int64]:
     return np.asarray(found, np.int64).reshape(shape)
 
 
-def _require_roles(series: Any, outer: list[str]) -> None:
+def _require_roles(series: "TiffPageSeries", outer: list[str]) -> None:
     sizes = {axis: size for axis, size in zip(series.axes, series.shape, strict=True)}
     several = [axis for axis in outer if sizes[axis] > 1]
     unknown = [axis for axis in several if axis not in ROLES]
@@ -145,12 +144,12 @@ def _require_roles(series: Any, outer: list[str]) -> None:
         )
 
 
-def _generic(page: Any, name: str) -> Dimensions:
+def _generic(page: "TiffPage", name: str) -> Dimensions:
     size = (int(page.imagelength), int(page.imagewidth))
     return Dimensions(name, size, _dtype_of(page), samples=_samples_of(page))
 
 
-def _told_by_imagej(tiff: Any, page: Any, held: Dimensions, lengths: list[int]) -> Dimensions:
+def _told_by_imagej(tiff: "TiffFile", page: "TiffPage", held: Dimensions, lengths: list[int]) -> Dimensions:
     told = dict(tiff.imagej_metadata or {})
     unit = in_micrometres(str(told.get("unit", "")))
     spacing = positive(told.get("spacing"))
@@ -187,7 +186,7 @@ def _brightest(table: NDArray[Any]) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def _pixel_size(page: Any, unit: float | None) -> tuple[float, float] | None:
+def _pixel_size(page: "TiffPage", unit: float | None) -> tuple[float, float] | None:
     """Height and width of a pixel in micrometres: from the resolution and its unit, which ImageJ names elsewhere."""
     if unit is None and int(page.resolutionunit) == CENTIMETRE:
         unit = 10_000.0
@@ -201,9 +200,9 @@ def _numbered(count: int) -> tuple[Channel, ...]:
     return tuple(Channel(name) for name in name_channels([], count))
 
 
-def _samples_of(page: Any) -> int:
+def _samples_of(page: "TiffPage") -> int:
     return 3 if page.samplesperpixel >= 3 else 1
 
 
-def _dtype_of(page: Any) -> str:
+def _dtype_of(page: "TiffPage") -> str:
     return str(page.dtype.newbyteorder("=")) if page.dtype is not None else "?"

@@ -1,12 +1,20 @@
 """What a TIFF file, open in tifffile, says its planes are: one stack, or several channels, times and positions."""
 
 import math
-from typing import Any
+import re
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from allfocus.errors import InputError
+from allfocus.images.ome_planes import require_own_planes
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile, TiffPage, TiffPageSeries
 
 MOST_PAGES = 20_000
+
+OME_BEGINS = re.compile(r"\s*(<\?xml[^>]*>|<!--.*?-->|\s)*<(\w+:)?OME[\s/>]", re.DOTALL)
+"""How a description in OME-XML begins, whether or not it is whole."""
 
 MOST_PLANES_SAID = 2_000_000
 """Planes of all pictures together that a description may speak of: others may lie in other files."""
@@ -31,20 +39,53 @@ STACKED = ("Z", "I", "Q")
 """Axes that a stack may have: depth, and those that have no name."""
 
 
-def says_what_its_planes_are(tiff: Any) -> bool:
+def page_of(tiff: "TiffFile", index: int) -> "TiffPage":
+    """A page of a file, counted from 0."""
+    return tiff.pages[index]  # type: ignore[return-value]  # some are frames, which answer as their pages would
+
+
+def says_what_its_planes_are(tiff: "TiffFile") -> bool:
     """Whether a file, open in tifffile, describes its planes, in words that can be looked at without harm.
 
     Raises:
-        InputError: it promises more pages or planes than there can be.
+        InputError: it promises more pages or planes than there can be, does not say what its pages are although it
+            begins to, or lacks planes of its stacks.
     """
     if len(tiff.pages) > MOST_PAGES:
         raise InputError(f"it says it has {len(tiff.pages)} pages, more than {MOST_PAGES}; the file is damaged")
     if tiff.is_ome:
         require_modest_ome(str(tiff.ome_metadata))
+        require_own_planes(str(tiff.ome_metadata), pages=len(tiff.pages), name=str(tiff.filename))
+    elif len(tiff.pages) > 1 and OME_BEGINS.match(str(page_of(tiff, 0).description)):
+        raise InputError(
+            "its description begins as OME-XML does and is cut off or damaged, so that nobody can tell which planes "
+            "belong together; copy it again, or save it anew",
+            code="damaged-picture",
+        )
+    if tiff.is_imagej and not tiff.is_ome:
+        _require_whole_imagej(tiff)
     return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
 
 
-def require_one_channel(tiff: Any) -> None:
+def _require_whole_imagej(tiff: "TiffFile") -> None:
+    """Raise InputError for a stack of ImageJ that was cut short: tifffile takes what is left as planes of one stack."""
+    told = dict(tiff.imagej_metadata or {})
+    sizes = [told.get(name, 1) for name in ("channels", "slices", "frames")]
+    planes = math.prod(size for size in sizes if isinstance(size, int) and size > 0)
+    if planes > len(tiff.pages) > 1:
+        raise too_few_pages(planes, len(tiff.pages))
+
+
+def too_few_pages(planes: int, pages: int) -> InputError:
+    """The error for a file that lacks planes of which it speaks."""
+    return InputError(
+        f"its header says {planes} planes but the file holds {pages}; "
+        "give all its files one by one, or save it again as an image sequence or BigTIFF",
+        code="damaged-picture",
+    )
+
+
+def require_one_channel(tiff: "TiffFile") -> None:
     """Raise InputError for a file whose planes are not all planes of one stack, naming what there is to choose from."""
     if not says_what_its_planes_are(tiff):
         return
@@ -64,10 +105,7 @@ def require_one_channel(tiff: Any) -> None:
         raise InputError(f"it holds {told}; a stack has one such axis: save one stack of it as a file of its own")
     planes = math.prod(size for axis, size in sizes.items() if axis not in "YXS")
     if planes > len(tiff.pages):
-        raise InputError(
-            f"its header says {planes} planes but the file holds {len(tiff.pages)}; "
-            "give all its files one by one, or save it again as an image sequence or BigTIFF"
-        )
+        raise too_few_pages(planes, len(tiff.pages))
 
 
 def require_modest_ome(description: str) -> None:
@@ -96,14 +134,14 @@ def require_modest_ome(description: str) -> None:
         )
 
 
-def list_series(tiff: Any) -> list[Any]:
+def list_series(tiff: "TiffFile") -> list["TiffPageSeries"]:
     """The positions of a file, open in tifffile, that describes its planes: each is a series of its own."""
     series = [each for each in tiff.series if str(each.name).lower() not in ("label", "macro", "thumbnail", "baseline")]
     # Programs that write page after page call each page a series; a microscope says what each of them is.
     return series if tiff.is_ome or any(len(each.pages) > 1 for each in series) else series[:1]
 
 
-def _require_one_series(tiff: Any) -> None:
+def _require_one_series(tiff: "TiffFile") -> None:
     """Raise InputError for several positions: files of microscopes hold each as a series of its own."""
     series = list_series(tiff)
     if len(series) > 1:

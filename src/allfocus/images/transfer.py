@@ -26,6 +26,8 @@ SMALLEST_SLOPE = 1 / 64
 there. (Colour management limits the slope too; no eye can tell.)"""
 
 LARGEST_TABLE = 65536
+FARTHEST_END, FARTHEST_BACK = 0.1, 0.02
+"""How far the light of black and of white may be from 0 and 1, and a value from what comes back for it."""
 SAMPLES = 4096
 """Entries of the table that stands for a formula that cannot be turned round."""
 
@@ -192,11 +194,20 @@ def profile_tags(profile: bytes) -> dict[bytes, bytes]:
 
 
 def _read_tone_curve(body: bytes) -> ToneCurve | None:
-    if body[:4] == b"curv" and len(body) >= 12:
-        return _read_table(body)
-    if body[:4] == b"para" and len(body) >= 12:
-        return _read_formula(body)
-    return None
+    readers = {b"curv": _read_table, b"para": _read_formula}
+    if body[:4] not in readers or len(body) < 12:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        curve = readers[body[:4]](body)
+        return curve if curve is not None and _leads_back(curve) else None
+
+
+def _leads_back(curve: ToneCurve) -> bool:
+    """Whether values come back from light as they were; those of a damaged profile may end in black or beyond white."""
+    values = np.linspace(0, 1, SAMPLES, dtype=np.float32)
+    light = curve.to_linear(values)
+    near = bool(abs(light[0]) <= FARTHEST_END and abs(light[-1] - 1) <= FARTHEST_END)  # not where they are no numbers
+    return near and float(np.abs(curve.from_linear(light) - values).max()) <= FARTHEST_BACK
 
 
 def _read_table(body: bytes) -> ToneCurve | None:

@@ -11,12 +11,12 @@ digits.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from allfocus.errors import InputError
 
@@ -77,7 +77,9 @@ class ValueRange:
         return self._by_rows(pixels, kind, lambda part: np.rint(np.clip(part * self._span + self.low, least, most)))
 
     @staticmethod
-    def _by_rows(values: NDArray[Any], kind: np.dtype[Any], convert: Any) -> NDArray[Any]:
+    def _by_rows(
+        values: NDArray[Any], kind: np.dtype[Any], convert: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[Any]:
         result = np.empty(values.shape, kind)
         for start in range(0, values.shape[0], ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -124,7 +126,7 @@ def extremes_of(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) ->
     return (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
 
 
-def plain_arrays(frames: Iterable[Any]) -> list[NDArray[Any]]:
+def plain_arrays(frames: Iterable[ArrayLike]) -> list[NDArray[Any]]:
     """The frames as arrays.
 
     Raises:

@@ -156,7 +156,12 @@ def _opened(path: Path) -> Iterator[Any]:
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     import cv2
 
-    video = cv2.VideoCapture(name_for_decoder(path), cv2.CAP_FFMPEG)
+    levels: Any = cv2.utils.logging
+    before = levels.setLogLevel(levels.LOG_LEVEL_SILENT)  # OpenCV's own words about it as well
+    try:
+        video = cv2.VideoCapture(name_for_decoder(path), cv2.CAP_FFMPEG)
+    finally:
+        levels.setLogLevel(before)
     try:
         if not video.isOpened():
             raise InputError(

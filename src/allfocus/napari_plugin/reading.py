@@ -1,6 +1,7 @@
 """Files of microscopes -> layers of napari: one for each channel, with name, colour and scale, read when looked at."""
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def find_reader(path: str | list[str]) -> Callable[[str | list[str]], list[Layer
     if isinstance(path, list):
         return None
     place = Path(path)
-    if place.is_dir() and not is_zarr(place) and not any(place.glob("*.tif*")):
+    if os.path.isdir(place) and not is_zarr(place) and not any(place.glob("*.tif*")):
         return None
     try:
         open_stack_file(place)

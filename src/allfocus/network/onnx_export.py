@@ -27,7 +27,8 @@ from allfocus.files.protection import InputFiles
 from allfocus.images.writing import check_output
 from allfocus.network.checkpoint import load_network
 from allfocus.network.contract import GRAPH_KEYS, OUTPUTS, SIZE_MULTIPLE, graph_inputs
-from allfocus.network.stack_network import EXCLUSION, Decision, StackNetwork
+from allfocus.network.inheritance import EXCLUSION
+from allfocus.network.stack_network import Decision, StackNetwork
 
 TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""
@@ -124,7 +125,7 @@ def prove_model(checkpoint: Path) -> ProvenModel:
     """
     import onnx
 
-    if checkpoint.is_dir():
+    if os.path.isdir(checkpoint):
         checkpoint = checkpoint / "weights.safetensors"
     network, _ = load_network(checkpoint)
     if not isinstance(network, StackNetwork):

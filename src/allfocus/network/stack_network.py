@@ -8,13 +8,13 @@ by a small part of the network, the :class:`Refiner`, which looks at little more
 
 Every source goes through the same layers and sees, besides its own features, their mean and maximum over all sources;
 the order of the sources therefore cannot matter. A source against which the level above has decided with a margin of
-:data:`EXCLUSION` logits is left out of these at that place and cannot come back. What is left out everywhere in a part
-of the picture therefore has no influence there at all, and need not be read: windows see only the sources that still
-compete, and say what they would with all of them.
+:data:`.inheritance.EXCLUSION` logits is left out of these at that place and cannot come back. What is left out
+everywhere in a part of the picture therefore has no influence there at all, and need not be read: windows see only the
+sources that still compete, and say what they would with all of them.
 
 The output are weights, not pixels: a softmax over the sources says how much each contributes. Beside them comes the
 *veil* of each source: the opacity and colour of what is nearer than its focus and blurred over what it shows sharply.
-Light adds up, so a veil can be taken off again (:func:`unveil`), which no selection of pixels can do.
+Light adds up, so a veil can be taken off again (:func:`.veils.unveil`), which no selection of pixels can do.
 """
 
 from collections.abc import Iterator
@@ -26,19 +26,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep
-from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY, LEFT_OUT
+from allfocus.network.contract import LEFT_OUT
+from allfocus.network.inheritance import competition, distance_behind, double, inherit, lead
+from allfocus.network.veils import local_light, unveil
 
 REACH = 41
 """Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
 of the level above; its logits follow from what is within 35 pixels. Windows of fusion see a little less around them."""
 REFINER_REACH = 11
 """The same of the refiner, whose context is the decision of the level above."""
-EXCLUSION = 6.0
-"""Logits behind the best by which a source has lost for good: odds of 400 to 1."""
-EXCLUSION_RAMP = 2.0
-"""Logits over which a source fades out of the means and maxima before it is left out."""
-GAMMA = 2.0
-"""How values stand to light when a veil is taken off: nearly the curve of most pictures, and cheap both ways."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ class Refiner(nn.Module):
         merged = functional.relu(self.merge(keep(self.exchange(features, sources, competing), here)))
         merged = keep(merged, here)
         logits = torch.unflatten(convolve_to_pixels(merged, self.head).float()[:, 0], 0, (-1, sources))
-        logits = _inherit(logits, self.inheritance, behind, competing)
+        logits = inherit(logits, self.inheritance, behind, competing)
         colours, before = _veil_inputs(frames, above, competing)
         seen = convolve_both(functional.avg_pool2d(merged, 2), colours.to(merged.dtype), self.veil_first)
         update = self.veil_second(functional.relu(seen))
@@ -237,7 +233,7 @@ class StackNetwork(nn.Module):
         merged = keep(functional.relu(self.merge(torch.cat(branches, dim=1))), here)
         logits = torch.unflatten(convolve_to_pixels(merged, self.head).float()[:, 0], 0, (-1, sources))
         if behind is not None and competing is not None:
-            logits = _inherit(logits, self.inheritance, behind, competing)
+            logits = inherit(logits, self.inheritance, behind, competing)
         return Decision(logits, self._veil(frames, context, above, competing, near))
 
     def _context(
@@ -357,23 +353,6 @@ def reduce_frames(frames: Tensor, level: int) -> Tensor:
     return torch.unflatten(functional.avg_pool2d(frames.flatten(0, 1), 2**level), 0, frames.shape[:2])
 
 
-def distance_behind(logits: Tensor) -> Tensor:
-    """Returns how far each source is behind the best, from 0 down to -EXCLUSION, beyond which nothing is told apart."""
-    return (logits - logits.amax(1, keepdim=True)).clamp(min=-EXCLUSION)
-
-
-def competition(behind: Tensor) -> Tensor:
-    """Returns how far a source is still in the running, from 0 for one that is left out to 1."""
-    return ((behind + EXCLUSION) / EXCLUSION_RAMP).clamp(0.0, 1.0)
-
-
-def _inherit(logits: Tensor, share: Tensor, behind: Tensor, competing: Tensor) -> Tensor:
-    """Returns the logits with a share of what the level above said, and without the sources that it left out."""
-    inherited = logits + share * _double(behind)
-    running = _double(competing)
-    return torch.where(running > 0, inherited + torch.log(running.clamp(min=1e-4)), LEFT_OUT)
-
-
 def _veil_inputs(frames: Tensor, above: Decision | None, competing: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns what a veil is told by at a quarter of the resolution, and the veil (batch, sources, 4, h, w) from above.
 
@@ -387,69 +366,13 @@ def _veil_inputs(frames: Tensor, above: Decision | None, competing: Tensor | Non
         # Of a source that is left out nothing is known, whether or not somebody has computed it.
         there = functional.max_pool2d(competing, 4)[:, :, None] > 0
         known = torch.where(there, above.veil, 0.0)
-        before = torch.unflatten(_double(known.flatten(0, 1)), 0, above.veil.shape[:2])
+        before = torch.unflatten(double(known.flatten(0, 1)), 0, above.veil.shape[:2])
     return torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1), before
 
 
 def _correct_veil(before: Tensor, update: Tensor) -> Tensor:
     """Returns the veil of a level: that of the level above, corrected."""
     return before + torch.unflatten(update.float(), 0, before.shape[:2])
-
-
-def lead(behind: Tensor) -> Tensor:
-    """Returns how far each source (batch, sources, ...) is ahead of the best other one, negative for all but the best.
-
-    Written with maxima alone, which gives the same whatever the order of the sources.
-    """
-    best = behind.amax(1, keepdim=True)
-    first = behind >= best
-    # Of several that share the lead none is ahead.
-    alone = first.sum(1, keepdim=True) == 1
-    following = torch.where(first, -EXCLUSION, behind).amax(1, keepdim=True)
-    ahead = torch.where(alone, best - following, 0.0)
-    return torch.where(first, ahead, behind - best)
-
-
-def _double(maps: Tensor) -> Tensor:
-    return functional.interpolate(maps, scale_factor=2.0, mode="bilinear", align_corners=False)
-
-
-def to_light(values: Tensor) -> Tensor:
-    """Returns the light of values that are about 0..1."""
-    return values.clamp(min=0.0).square()
-
-
-def local_light(frames: Tensor) -> Tensor:
-    """Returns the local mean of the light (batch, sources, 3, height / 4, width / 4)."""
-    light = functional.avg_pool2d(to_light(frames).flatten(0, 1), 4)
-    return torch.unflatten(light, 0, frames.shape[:2])
-
-
-def veil_light(frames: Tensor, veil: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the opacity (batch, sources, 1, h, w) of each source's veil and the light that it adds (..., 3, h, w).
-
-    Both at a quarter of the resolution of the frames.
-    """
-    opacity = veil[:, :, :1].clamp(0.0, LARGEST_OPACITY)
-    return opacity, opacity * (local_light(frames) + veil[:, :, 1:])
-
-
-def unveil(frames: Tensor, veil: Tensor) -> Tensor:
-    """Returns the frames (batch, sources, 3, height, width) without their veils, as values.
-
-    Beside a near thing that is out of focus a source shows a F + (1 - a) B: the thing's blurred matte a, its colour F,
-    and what is behind it, B. This gives B.
-    """
-    opacity, added = veil_light(frames, veil)
-    together = torch.cat([opacity, added], dim=2).flatten(0, 1)
-    large = functional.interpolate(together, scale_factor=4.0, mode="bilinear", align_corners=False)
-    large = torch.unflatten(large, 0, frames.shape[:2])
-    opacity, added = large[:, :, :1], large[:, :, 1:]
-    light = ((to_light(frames) - added) / (1 - opacity)).clamp(min=0.0)
-    # The root of zero has no slope that training could use.
-    behind = light.clamp(min=1e-6).sqrt()
-    share = (opacity / FAINTEST_OPACITY - 1).clamp(0.0, 1.0)
-    return frames + share * (behind - frames)
 
 
 def compose(frames: Tensor, decision: Decision) -> Tensor:

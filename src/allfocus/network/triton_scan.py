@@ -4,6 +4,7 @@ As operators they are opaque to ``torch.compile``, which then compiles whole net
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -143,22 +144,26 @@ def _carried(value: Tensor, step: Tensor, decay: Tensor, factor: Tensor, cut: Cu
 
 
 @_scan.register_fake
-def _(x: Tensor, step: Tensor, decay: Tensor, enter: Tensor, leave: Tensor, skip: Tensor, keep: bool):  # type: ignore[no-untyped-def]
+def _(
+    x: Tensor, step: Tensor, decay: Tensor, enter: Tensor, leave: Tensor, skip: Tensor, keep: bool
+) -> tuple[Tensor, Tensor]:
     batch, length, channels = x.shape
     shape = (batch, (length + GROUP - 1) // GROUP, channels, decay.shape[1]) if keep else (1,)
     return x.new_empty(x.shape), x.new_empty(shape, dtype=torch.float32)
 
 
 @_scan_backward.register_fake
-def _(dy, x, step, decay, enter, leave, skip, kept):  # type: ignore[no-untyped-def]
+def _(
+    dy: Tensor, x: Tensor, step: Tensor, decay: Tensor, enter: Tensor, leave: Tensor, skip: Tensor, kept: Tensor
+) -> tuple[Tensor, ...]:
     return tuple(each.new_empty(each.shape) for each in (x, step, decay, enter, leave, skip))
 
 
-def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
+def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*inputs[:6], output[1])
 
 
-def _differentiate(ctx, dy, _):  # type: ignore[no-untyped-def]
+def _differentiate(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     return (*_scan_backward(dy, *ctx.saved_tensors), None)
 
 

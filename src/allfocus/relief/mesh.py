@@ -58,7 +58,12 @@ def build_mesh(heights: Map, picture: Map, *, pixel_size: float, most_faces: int
     faces = faces[keep]
     used = np.unique(faces)
     if used.size == 0:
-        raise InputError("no two neighbouring pixels of the depth map are measured; fill it first", code="input")
+        raise InputError(
+            "no three neighbouring pixels of the depth map make a surface: nothing, or only edges of depth, lies "
+            "between its holes",
+            hint=["fill the depth map first", "join its edges"],
+            code="input",
+        )
     numbers = np.full(z.size, -1, np.int32)
     numbers[used] = np.arange(used.size, dtype=np.int32)
     points = _points(z, rows, columns, heights.shape, pixel_size)

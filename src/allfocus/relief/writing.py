@@ -41,6 +41,8 @@ BASE_SHARE = 0.05
 MOST_PIXELS = 16_000_000
 """Pixels that are kept of a plane in an OME-Zarr or OME-TIFF, which may be larger than the memory: about 0.3 GB of
 picture and depth, and three times as much while views of them are made."""
+LARGEST_DEPTH = 1e15
+"""Value of a depth map, in whatever unit, beyond which it is none."""
 SWING_SHARE = 0.03
 """How far views swing, as a share of the width of the picture."""
 
@@ -134,6 +136,13 @@ def write_relief(
     depth, pixels = _read_both(Path(depth_map), Path(picture), notice or (lambda sentence: None))
     if not np.isfinite(depth.values).any():
         raise InputError("nothing in it is measured", where=depth_map, code="input")
+    if (largest := float(np.nanmax(np.abs(depth.values)))) > LARGEST_DEPTH:
+        raise InputError(
+            f"its values go up to {largest:g}, which is no depth",
+            where=depth_map,
+            hint="give the TIFF that allfocus wrote, or a grey picture",
+            code="input",
+        )
     if ending in MESH_ENCODERS:
         heights = find_heights(depth, chosen, notice or (lambda sentence: None))
         files = _mesh_files(heights, pixels, path, chosen)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.rivals.learning import Objective, Samples, luminances
-from allfocus.rivals.running import Picture, choose_device, fold_pairs, load_network, split_colour
+from allfocus.rivals.running import Picture, fold_pairs, load_rival, split_colour, torch_device
 
 PATCH = 16
 STRIDE = 2
@@ -154,8 +154,8 @@ def fuse_cnn(frames: Sequence[Picture], *, weights: str | None = None, device: s
         weights: A file of the tensors of :class:`CnnNetwork`; the authors' cannot be had.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(CnnNetwork, weights, device=place)
+    place = torch_device(device)
+    network = load_rival(CnnNetwork, weights, device=place)
 
     def fuse_pair(first: Tensor, second: Tensor) -> Tensor:
         score = focus_map(network, split_colour(first)[0], split_colour(second)[0])

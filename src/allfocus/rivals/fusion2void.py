@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.rivals.learning import Objective, Samples, full_precision
-from allfocus.rivals.running import Picture, choose_device, fold_pairs, load_network
+from allfocus.rivals.running import Picture, fold_pairs, load_rival, torch_device
 
 CHANNELS = 32
 ENCODER_BLOCKS, DECODER_BLOCKS, RECONSTRUCTION_BLOCKS = 5, 3, 8
@@ -117,6 +117,6 @@ def fuse_fusion2void(frames: Sequence[Picture], *, weights: str | None = None, d
         weights: A file of the tensors of :class:`Fusion2VoidNetwork`; the authors have published none.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(Fusion2VoidNetwork, weights, device=place)
+    place = torch_device(device)
+    network = load_rival(Fusion2VoidNetwork, weights, device=place)
     return fold_pairs(frames, lambda first, second: (network(first, second) + network(second, first)) / 2, device=place)

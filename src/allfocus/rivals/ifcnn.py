@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.rivals.learning import Objective, Samples, full_precision
-from allfocus.rivals.running import Picture, choose_device, load_network, to_picture, to_tensors
+from allfocus.rivals.running import Picture, load_rival, to_picture, to_tensors, torch_device
 
 CHANNELS = 64
 MEAN = (0.485, 0.456, 0.406)
@@ -110,8 +110,8 @@ def fuse_ifcnn(frames: Sequence[Picture], *, weights: str | None = None, device:
         weights: The authors' file ``IFCNN-MAX.pth``, or one of the same tensors.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(IfcnnNetwork, weights, device=place)
+    place = torch_device(device)
+    network = load_rival(IfcnnNetwork, weights, device=place)
     with torch.no_grad():
         fused = _scale_back(network(_scale(torch.cat(to_tensors(frames, place)))))
     return to_picture(fused, frames[0])

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.rivals.catalogue import RIVALS
-from allfocus.rivals.running import load_network, split_colour
+from allfocus.rivals.running import load_rival, split_colour
 
 SSIM_SIDE, SSIM_SIGMA = 11, 1.5
 SSIM_STEADY = (0.01**2, 0.03**2)
@@ -72,7 +72,7 @@ class Objective(nn.Module):
         Raises:
             InputError: it holds those of another network.
         """
-        found = load_network(type(self.network), weights, device=torch.device("cpu"))
+        found = load_rival(type(self.network), weights, device=torch.device("cpu"))
         self.network = copy.deepcopy(found).train()
 
 

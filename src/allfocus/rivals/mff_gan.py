@@ -19,11 +19,11 @@ from torch.nn import functional
 from allfocus.rivals.learning import Objective, Samples, full_precision, laplacian, luminances
 from allfocus.rivals.running import (
     Picture,
-    choose_device,
     fold_pairs,
     from_tensorflow,
     fuse_luminance,
-    load_network,
+    load_rival,
+    torch_device,
 )
 from allfocus.rivals.weight_files import Tensors
 
@@ -181,8 +181,8 @@ def fuse_mff_gan(frames: Sequence[Picture], *, weights: str | None = None, devic
         weights: The index of one of the authors' TensorFlow checkpoints, or a file of our tensors.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(MffGanNetwork, weights, device=place, rename=rename_tensors, prefix=SCOPE)
+    place = torch_device(device)
+    network = load_rival(MffGanNetwork, weights, device=place, rename=rename_tensors, prefix=SCOPE)
 
     def fuse_plane(near: Tensor, far: Tensor) -> Tensor:
         fused: Tensor = network(near * 2 - 1, far * 2 - 1) / 2 + 0.5

@@ -1,9 +1,10 @@
 """What all rebuilt networks share: the device, strict loading, pictures as tensors, luminance, folding of stacks."""
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ LUMINANCE = (0.299, 0.587, 0.114)
 """Rec. 601, as JPEG has it: values over the full range, colour around one half."""
 
 
-def choose_device(device: str) -> torch.device:
+def torch_device(device: str) -> torch.device:
     """The device that a name means: ``auto`` is a GPU where there is one.
 
     Raises:
@@ -32,7 +33,7 @@ def choose_device(device: str) -> torch.device:
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def load_network(
+def load_rival(
     build: Callable[[], Network],
     weights: Path | str | None,
     *,
@@ -65,7 +66,7 @@ def load_network(
     return _load(build, path, rename, prefix, str(device), stamp)  # type: ignore[return-value]  # the cache forgets which network it is
 
 
-def _stat(path: Path) -> Any:
+def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except OSError:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.rivals.learning import Objective, Samples, luminances
-from allfocus.rivals.running import Picture, choose_device, load_network, split_colour, to_tensors
+from allfocus.rivals.running import Picture, load_rival, split_colour, to_tensors, torch_device
 from allfocus.rivals.weight_files import Tensors
 
 CHANNELS = 8
@@ -293,8 +293,8 @@ def fuse_stackmff_v4(
         weights: The authors' file, or one of our tensors.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(StackMffV4Network, weights, device=place, rename=rename_tensors)
+    place = torch_device(device)
+    network = load_rival(StackMffV4Network, weights, device=place, rename=rename_tensors)
     height, width = frames[0].shape[:2]
     with torch.no_grad():
         luminances = torch.cat([split_colour(frame)[0] for frame in to_tensors(frames, place)])

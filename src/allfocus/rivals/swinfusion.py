@@ -30,7 +30,7 @@ from allfocus.rivals.learning import (
     luminances,
     similarity_map,
 )
-from allfocus.rivals.running import Picture, choose_device, fold_pairs, fuse_luminance, load_network
+from allfocus.rivals.running import Picture, fold_pairs, fuse_luminance, load_rival, torch_device
 
 CHANNELS, HEADS, WINDOW, WIDENING = 60, 6, 8, 2
 EXTRACTION_LAYERS, CROSSINGS, RECONSTRUCTION_LAYERS = 4, 2, 4
@@ -227,6 +227,6 @@ def fuse_swinfusion(frames: Sequence[Picture], *, weights: str | None = None, de
         weights: A file of the tensors of :class:`SwinFusionNetwork`; the authors' cannot be had.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(SwinFusionNetwork, weights, device=place)
+    place = torch_device(device)
+    network = load_rival(SwinFusionNetwork, weights, device=place)
     return fold_pairs(frames, lambda first, second: fuse_luminance(first, second, network), device=place)

@@ -17,11 +17,11 @@ from torch.nn import functional
 from allfocus.rivals.learning import Objective, Samples, full_precision, laplacian, luminances, similarity_map
 from allfocus.rivals.running import (
     Picture,
-    choose_device,
     fold_pairs,
     from_tensorflow,
     fuse_luminance,
-    load_network,
+    load_rival,
+    torch_device,
 )
 from allfocus.rivals.weight_files import Tensors
 
@@ -136,8 +136,8 @@ def fuse_u2fusion(frames: Sequence[Picture], *, weights: str | None = None, devi
         weights: The index of the authors' TensorFlow checkpoint, or a file of our tensors.
         device: ``auto``, ``cpu`` or ``cuda``.
     """
-    place = choose_device(device)
-    network = load_network(U2FusionNetwork, weights, device=place, rename=rename_tensors)
+    place = torch_device(device)
+    network = load_rival(U2FusionNetwork, weights, device=place, rename=rename_tensors)
 
     def fuse_plane(first: Tensor, second: Tensor) -> Tensor:
         fused: Tensor = network(torch.cat([first, second], dim=1))

@@ -11,7 +11,7 @@ import struct
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain, parse_json
 from allfocus.rivals.tensorflow_checkpoint import DATA_ENDING, INDEX_ENDING, read_checkpoint
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FOLDER_VARIABLE = "ALLFOCUS_RIVALS"
 MOST_BYTES = 1 << 30
@@ -111,7 +114,7 @@ def _read_pytorch(path: Path) -> Tensors:
     return {name.removeprefix("module."): tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()}
 
 
-def _is_plain(tensor: Any) -> bool:
+def _is_plain(tensor: "Tensor") -> bool:
     """Whether a tensor is nothing but real numbers in memory."""
     import torch
 

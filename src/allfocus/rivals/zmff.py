@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allfocus.errors import InputError
-from allfocus.rivals.running import Picture, choose_device, split_colour, to_picture, to_tensors
+from allfocus.rivals.running import Picture, split_colour, to_picture, to_tensors, torch_device
 
 CHANNELS, SKIPPED, SCALES = 128, 16, 5
 NOISE_CHANNELS, NOISE_AMPLITUDE = 32, 0.1
@@ -84,7 +84,7 @@ def fuse_zmff(frames: Sequence[Picture], *, device: str = "auto", steps: int = S
     """
     if steps < 1:
         raise InputError(f"steps is 1 or more; found {steps}", code="bad-option")
-    place = choose_device(device)
+    place = torch_device(device)
     height, width = frames[0].shape[:2]
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []), torch.enable_grad():
         torch.manual_seed(seed)

@@ -1,5 +1,6 @@
 """What is done to the frames of a stack before they are aligned: dark current, hot pixels, frames that add nothing."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def check_dark(dark: str | None, reader: StackReader) -> None:
     """Raise InputError when a dark frame is not one picture of the size and kind of the frames, and none of them."""
     if dark is None:
         return
-    if Path(dark).is_dir():
+    if os.path.isdir(dark):
         raise InputError("a dark frame is one picture; this is a folder", where=dark, code="bad-option")
     found = list_frames([dark])
     if len(found) != 1:

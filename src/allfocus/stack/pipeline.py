@@ -13,6 +13,7 @@ from allfocus.depth.stack_depth import measure_stack, tell_depth
 from allfocus.files.placing import StagedFiles
 from allfocus.fusion.frame_source import open_spool
 from allfocus.fusion.inference import fallback_notices
+from allfocus.fusion.methods import method_catalogue
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.memory import available_memory
 from allfocus.images.spool import FrameSpool
@@ -86,8 +87,8 @@ def fuse_files(
         _room_to_keep() if options.align or options.skip_bad or options.cull else 0
     )  # otherwise frames are read only once
     plan = plan_stack(paths, outputs, options, names=names, keep_bytes=keep, on_bad_frame=notes.leave_out)
-    for sentence in plan.reader.notices:
-        notes.say(sentence)
+    notes.say_all(plan.reader.notices)
+    notes.say_all(map(str, method_catalogue().passed_over_for(plan.method.name)))
     if plan.selection is not None and not plan.selection.is_one:
         with limited_cores(options.threads):
             return fuse_series(plan, notes)

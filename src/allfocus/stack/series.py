@@ -29,6 +29,7 @@ from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
+from allfocus.progress import CountProgress, StepProgress
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
@@ -94,7 +95,7 @@ def _tell_of_part(notes: RunNotes, place: int, places: int, step: str, done: int
     notes.tell(step, place * count + done, places * count)
 
 
-def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNotes, tell: Any) -> _FusedStack:
+def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNotes, tell: StepProgress) -> _FusedStack:
     """Reads, aligns and fuses one stack with all its channels."""
     options = plan.options
     channels = range(len(selection.channels or (0,)))
@@ -151,7 +152,12 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
 
 
 def _fuse_spools(
-    plan: StackPlan, selection: Selection, spools: Sequence[FrameSpool], reader: StackReader, first: int, progress: Any
+    plan: StackPlan,
+    selection: Selection,
+    spools: Sequence[FrameSpool],
+    reader: StackReader,
+    first: int,
+    progress: CountProgress,
 ) -> FusionResult:
     options, method = plan.options, plan.method
     if len(spools) > 1:

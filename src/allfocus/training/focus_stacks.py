@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allfocus.network.stack_network import GAMMA
+from allfocus.network.veils import GAMMA
 from allfocus.training.blurring import WIDE_MARGIN, draw_fields, lens_blur
 from allfocus.training.photos import PhotoBank
 

@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,7 +137,7 @@ def load_banks(
 
 def _find_photos(folder: Path, licence_classes: Sequence[str], part: tuple[int, int, bool] | None) -> list[Path]:
     """Returns the files to read, sorted; where none is left, an error says which condition was the last straw."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(f"{folder}: no such folder; give a folder of sharp photos")
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PLAIN_SUFFIXES)
     if not paths:

@@ -5,31 +5,24 @@ in the middle of a run is refused before it begins.
 """
 
 import dataclasses
-import difflib
 import math
-import tomllib
-import types
-import typing
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from allfocus.errors import InputError
-from allfocus.files.opening import open_plain
 from allfocus.network.checkpoint import make_config
 from allfocus.network.contract import SIZE_MULTIPLE
 from allfocus.network.paper_network import PaperNetworkConfig
 from allfocus.network.stack_network import StackNetworkConfig
 from allfocus.training.blurring import LARGEST_KERNEL
 from allfocus.training.photos import LARGEST_SIDE
+from allfocus.training.recipe_tables import build, insert, parse_value, read_table, short
 from allfocus.training.samples import KERNELS
 from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe
 
-LARGEST_RECIPE = 20_000
-"""Bytes of a recipe; ours have a tenth of it, and a key of 30,000 parts takes half a minute to be understood."""
-LONGEST_CHAIN = 10
-"""Recipes of which each is the base of the next."""
 MOST_ITERATIONS = 10**9
 """Of a run, and of all that is counted in iterations."""
 MOST_SAMPLES = 100_000
@@ -43,8 +36,6 @@ Network = Literal[
 ]  # fmt: skip
 FOR_STACKS = ("ips", "ifcnn", "stackmff-v4")
 """Networks that take more than two sources."""
-_LARGEST_NUMBER = 2**63 - 1
-"""What a seed may be, and what JSON hands on unharmed."""
 
 
 @dataclass(frozen=True)
@@ -139,17 +130,17 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
             type; a value could only fail in the middle of a run.
     """
     path = _find_recipe(path)
-    table = _read_table(path)
+    table = read_table(path)
     for override in overrides:
         key, separator, value = override.partition("=")
         if not separator:
             raise InputError(
                 "write it as key=value, for example optimizer.iterations=1000",
-                where=f"the change {_short(override)}",
+                where=f"the change {short(override)}",
                 code="bad-option",
             )
-        _insert(table, key.split("."), _parse_value(value), where=f"the change {_short(override)}")
-    recipe: Recipe = _build(Recipe, table, str(path), "")
+        insert(table, key.split("."), parse_value(value), where=f"the change {short(override)}")
+    recipe = build(Recipe, table, str(path))
     _check(recipe, str(path))
     return recipe
 
@@ -171,8 +162,7 @@ def recipe_from_dictionary(table: dict[str, Any]) -> Recipe:
     """
     if not isinstance(table, dict):
         raise InputError("stored recipe: is no table")
-    recipe: Recipe = _build(Recipe, table, "stored recipe", "")
-    return recipe
+    return build(Recipe, table, "stored recipe")
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -192,7 +182,7 @@ def shipped_recipes() -> dict[str, Path]:
 def _find_recipe(path: Path) -> Path:
     """Returns the file of a recipe, which may be given by the name of one that ships."""
     path = Path(path)
-    if path.suffix or path.name != str(path) or path.exists():
+    if path.suffix or path.name != str(path) or os.path.exists(path):
         return path
     shipped = shipped_recipes()
     if path.name not in shipped:
@@ -201,119 +191,6 @@ def _find_recipe(path: Path) -> Path:
             code="no-such-file",
         )  # fmt: skip
     return shipped[path.name]
-
-
-def _read_table(path: Path, derived: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Returns the table of a recipe on top of its base; `derived` are the recipes that led to it."""
-    table = _parse(path)
-    base = table.pop("base", None)
-    if base is None:
-        return table
-    if not isinstance(base, str) or not _is_beside(base):
-        raise InputError(
-            f"{path}: base = {_short(repr(base))}; give the name of another recipe as seen from this one, "
-            'for example "ips.toml"'
-        )
-    try:
-        own, parent = path.resolve(), (path.parent / base).resolve()
-    except (OSError, RuntimeError) as error:  # links that lead back to themselves
-        raise InputError(f"{path}: base = {_short(repr(base))} cannot be followed") from error
-    if parent in derived or parent == own:
-        raise InputError(f"{path}: base = {_short(repr(base))} leads back to itself")
-    if len(derived) >= LONGEST_CHAIN:
-        raise InputError(f"{path}: is the base of {len(derived)} recipes, one on top of the other; that is too many")
-    merged = _read_table(path.parent / base, (*derived, own))
-    for key, value in table.items():
-        if isinstance(value, dict) and isinstance(merged.get(key), dict):
-            merged[key] |= value
-        else:
-            merged[key] = value
-    return merged
-
-
-def _is_beside(base: str) -> bool:
-    """Returns whether a base is the name of a recipe as seen from another one: no file of the system, nothing odd."""
-    return base.endswith(".toml") and len(base) <= 500 and not Path(base).is_absolute() and base.isprintable()
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    """Returns what a TOML file of a sensible length says."""
-    try:
-        with open_plain(path) as source:
-            data = source.read(LARGEST_RECIPE + 1)
-    except InputError as error:
-        raise InputError(f"{path}: cannot read the recipe ({error.message})", code=error.code) from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the recipe ({error.strerror})") from error
-    if len(data) > LARGEST_RECIPE:
-        raise InputError(f"{path}: has more than {LARGEST_RECIPE} bytes; no recipe needs so many")
-    try:
-        return tomllib.loads(data.decode())
-    except RecursionError as error:
-        raise InputError(f"{path}: not valid TOML for a recipe (it is nested too deeply)") from error
-    except ValueError as error:  # of tomllib, of text that is none, and of numbers with thousands of digits
-        raise InputError(f"{path}: not valid TOML ({_short(error)})") from error
-
-
-def _parse_value(text: str) -> Any:
-    """Returns a value of TOML, or the text itself where it is none."""
-    try:
-        found = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
-    # A line break in it would begin another key, which would then be passed over.
-    return found["value"] if found.keys() == {"value"} and "\n" not in text else text
-
-
-def _short(text: object) -> str:
-    """What a recipe says, in a message: as one line, and not all of it when it is long."""
-    shown = " ".join(str(text).split())
-    return shown if len(shown) <= 200 else f"{shown[:200]} ..."
-
-
-def _insert(table: dict[str, Any], keys: list[str], value: Any, *, where: str) -> None:
-    for key in keys[:-1]:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise InputError(f"{where}: {key} is a value, not a section")
-    table[keys[-1]] = value
-
-
-def _build(kind: Any, table: dict[str, Any], where: str, section: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    for key in table:
-        if key not in hints:
-            nearest = difflib.get_close_matches(key[:50], hints, n=1, cutoff=0.0)
-            raise InputError(f"{where}: unknown key {section}{_short(key)}; did you mean {section}{nearest[0]}?")
-    values = {}
-    for key, value in table.items():
-        hint = hints[key]
-        if dataclasses.is_dataclass(hint):
-            if not isinstance(value, dict):
-                raise InputError(f"{where}: {section}{key} must be a section")
-            values[key] = _build(hint, value, where, f"{section}{key}.")
-        else:
-            values[key] = _convert(value, hint, f"{where}: {section}{key}")
-    return kind(**values)
-
-
-def _convert(value: Any, hint: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
-    if type(value) is int and abs(value) > _LARGEST_NUMBER:
-        raise InputError(f"{where} is a number of {value.bit_length()} bits; at most 63 can be used")
-    if origin is Literal:
-        if value not in typing.get_args(hint):
-            raise InputError(f"{where} = {_short(repr(value))}; valid are {', '.join(map(str, typing.get_args(hint)))}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise InputError(f"{where} = {_short(repr(value))}; expected a list")
-        return tuple(_convert(item, typing.get_args(hint)[0], where) for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(hint, types.UnionType) or not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise InputError(f"{where} = {_short(repr(value))}; expected {getattr(hint, '__name__', hint)}")
-    return value
 
 
 def _check(recipe: Recipe, where: str) -> None:
@@ -330,7 +207,7 @@ def _check(recipe: Recipe, where: str) -> None:
         ("data.crop", data.crop, data.crop <= LARGEST_SIDE, f"{LARGEST_SIDE} or less, as photos are reduced to that"),
         ("data.batch", data.batch, 1 <= data.batch <= MOST_SAMPLES, f"from 1 to {MOST_SAMPLES}"),
         ("data.batch", data.batch, pixels <= MOST_PIXELS, f"less with crops of {data.crop} pixels: {pixels} in all"),
-        ("data.levels", _short(list(data.levels)), levels, f"numbers from 1 to {MOST_LEVELS}"),
+        ("data.levels", short(list(data.levels)), levels, f"numbers from 1 to {MOST_LEVELS}"),
         ("data.crop", data.crop, data.crop % multiple == 0, f"a multiple of {multiple} for so many levels"),
         ("data.held_out_every", data.held_out_every, data.held_out_every >= 0, "0 or more"),
         ("data.held_out_every", data.held_out_every, data.held_out_every != 1, "2 or more, or 0 to hold none out"),
@@ -382,17 +259,17 @@ def _check_shuffle(recipe: Recipe, where: str) -> None:
         raise InputError(f"{where}: shuffle.swap_probability = {shuffle.swap_probability}; it must be in 0..1")
     known = (*KERNELS, "median")
     if not shuffle.filters or not set(shuffle.filters) <= set(known):
-        raise InputError(f"{where}: shuffle.filters = {_short(list(shuffle.filters))}; valid are {', '.join(known)}")
+        raise InputError(f"{where}: shuffle.filters = {short(list(shuffle.filters))}; valid are {', '.join(known)}")
     if "median" in shuffle.filters and (len(shuffle.filters) > 1 or shuffle.mask == "multi-scale"):
         raise InputError(f"{where}: the median filter can only be used alone, and not with mask = multi-scale")
     paired = recipe.network not in FOR_STACKS or shuffle.mask != "multi-scale"
     if paired and set(shuffle.sources) != {2}:
         raise InputError(
-            f"{where}: shuffle.sources = {_short(list(shuffle.sources))}; pair masks, and all networks but "
+            f"{where}: shuffle.sources = {short(list(shuffle.sources))}; pair masks, and all networks but "
             f"{', '.join(FOR_STACKS)}, take [2] only"
         )
     if min(shuffle.sources, default=0) < 2 or max(shuffle.sources) > MOST_SOURCES:
-        found = _short(list(shuffle.sources))
+        found = short(list(shuffle.sources))
         raise InputError(f"{where}: shuffle.sources = {found}; give numbers from 2 to {MOST_SOURCES}")
     shares = [float(getattr(shuffle, kind)) for kind in KINDS]
     if not all(0 <= share < math.inf for share in shares) or not 0 < sum(shares) < math.inf:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from allfocus.network.contract import SIZE_MULTIPLE
-from allfocus.network.stack_network import GAMMA
+from allfocus.network.veils import GAMMA
 from allfocus.training.blurring import (
     MARGIN,
     WIDE_MARGIN,

@@ -229,7 +229,7 @@ class ScaleBarBody(_Body):
     pixel_size: Annotated[float, Field(ge=PIXEL_SIZES[0], le=PIXEL_SIZES[1], allow_inf_nan=False)]
     length: Annotated[float | None, Field(ge=BAR_LENGTHS[0], le=BAR_LENGTHS[1], allow_inf_nan=False)] = None
     corner: Literal[*CORNERS] = "bottom-right"  # type: ignore[valid-type]  # one home for the names
-    colour: Literal[*COLOURS] = "white"  # type: ignore[valid-type]
+    colour: Literal[*COLOURS] = "white"  # type: ignore[valid-type]  # as above
 
 
 class CurvesBody(_Body):

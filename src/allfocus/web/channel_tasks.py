@@ -27,7 +27,15 @@ from allfocus.stack.options import FuseOutputs
 from allfocus.stack.pipeline import fuse_files
 from allfocus.web.channel_planes import SOFTWARE, encode_planes, read_channels
 from allfocus.web.channels import ShownChannel, choose_display, compose
-from allfocus.web.fusing_steps import StepShares, area_of, read_alignment, save_alignment, save_depth, save_faults
+from allfocus.web.fusing_steps import (
+    StepShares,
+    area_of,
+    describe_run,
+    read_alignment,
+    save_alignment,
+    save_depth,
+    save_faults,
+)
 from allfocus.web.intake_tasks import THUMBNAIL_SIDE
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import jpeg_bytes, write_layer
@@ -44,7 +52,7 @@ def make_channel_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tel
         size = (max(1, round(small.shape[1] * scale)), max(1, round(small.shape[0] * scale)))
         small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_AREA), np.float32)
     Path(target).parent.mkdir(exist_ok=True)
-    replace_file(Path(target), jpeg_bytes(np.rint(small * 255).astype(np.uint8), quality=85), overwrite=True)
+    replace_file(Path(target), jpeg_bytes(to_integers(small, 8), quality=85), overwrite=True)
 
 
 def fuse_channel_job(
@@ -78,20 +86,8 @@ def fuse_channel_job(
     if result.smooth_depth is not None and kinds:
         save_depth(result.smooth_depth, target)
     progress("tiles", 1, 1)
-    height, width = result.image.shape[:2]
-    return {
-        "width": width,
-        "height": height,
-        "channels": pixels.shape[2],
-        "working_depth": 16,
-        "shown": [asdict(channel) for channel in shown],
-        "sources": [str(path) for path in result.sources],
-        "left_out": result.left_out,
-        "seconds": result.seconds,
-        "aligned": result.alignment is not None and not result.alignment.registered,
-        "faults": faults,
-        "maps": [kind for kind in ("depth", "decision", "confidence") if f"{kind}_map" in result.outputs],
-    }
+    own = {"working_depth": 16, "shown": [asdict(channel) for channel in shown]}
+    return describe_run(result, faults=faults) | own
 
 
 def write_channel_frame_layer(

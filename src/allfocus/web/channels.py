@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.images.channel_colours import COLOURS
+from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 
 DARK, BRIGHT = 0.001, 0.999
@@ -89,4 +90,4 @@ def compose(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[
 
 def compose_bytes(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[np.uint8]:
     """The same as uint8, for tiles."""
-    return np.rint(compose(samples, channels) * 255).astype(np.uint8)
+    return to_integers(compose(samples, channels), 8)

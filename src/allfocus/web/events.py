@@ -7,7 +7,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from typing import Any
 
 from allfocus.web.refusals import Refusal
 
@@ -33,11 +32,11 @@ HEARTBEAT = 15.0
 class _Listener:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.queue: asyncio.Queue[tuple[str, Any] | None] = asyncio.Queue(LONGEST_BACKLOG)
+        self.queue: asyncio.Queue[tuple[str, object] | None] = asyncio.Queue(LONGEST_BACKLOG)
         self.slow = False
         self.state_waits = False
 
-    def put(self, item: tuple[str, Any] | None) -> None:
+    def put(self, item: tuple[str, object] | None) -> None:
         if item is not None and item[0] == "state":
             # The state is looked up when it is sent, so one that waits already will tell the news too.
             if self.state_waits:
@@ -58,7 +57,7 @@ class EventBus:
         self._ended = False
         self._lock = threading.Lock()
 
-    def publish(self, job_id: str, event: str, content: Any) -> None:
+    def publish(self, job_id: str, event: str, content: object) -> None:
         """Tell all who listen to a job; may be called from any thread.
 
         Args:
@@ -79,7 +78,7 @@ class EventBus:
         for job_id in list(self._listeners):
             self._send(job_id, None)
 
-    def _send(self, job_id: str, item: tuple[str, Any] | None) -> None:
+    def _send(self, job_id: str, item: tuple[str, object] | None) -> None:
         with self._lock:
             listeners = list(self._listeners.get(job_id, ()))
         for listener in listeners:
@@ -96,7 +95,7 @@ class EventBus:
                 raise Refusal(429, "too many clients listen already; try again later", retry_after=30)
             self._promised.append(now)
 
-    async def listen(self, job_id: str, first: Any) -> AsyncIterator[str]:
+    async def listen(self, job_id: str, first: object) -> AsyncIterator[str]:
         """The events of a job as text of the stream; the first is the ``state`` given."""
         listener = _Listener()
         with self._lock:
@@ -126,7 +125,7 @@ class EventBus:
                     del self._listeners[job_id]
 
 
-def format_event(event: str, content: Any) -> str:
+def format_event(event: str, content: object) -> str:
     r"""One event of a stream.
 
     Example:

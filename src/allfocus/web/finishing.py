@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.finishing.curves import Curves, follow_curve
 from allfocus.finishing.finish import NARROWEST_LEVELS, Finish
-from allfocus.finishing.framing import Frame, find_frame
+from allfocus.finishing.framing import Framing, find_frame
 from allfocus.finishing.healing import spot_area
 from allfocus.finishing.rendering import finish_piece
 from allfocus.finishing.scale_bar import bar_length, name_length
@@ -135,7 +135,7 @@ class Finishing:
     def _curve(self, job: Job, run: Run) -> Curve | None:
         return find_curve(self._viewer.profile(job, run), None, channels=run.channels)
 
-    def _count(self, job: Job, run: Run, frame: Frame, finish: Finish) -> NDArray[np.float64]:
+    def _count(self, job: Job, run: Run, frame: Framing, finish: Finish) -> NDArray[np.float64]:
         """(channels, FINE_BINS): how often each value is in the part that is kept, before the tones."""
         key = (run.folder, tuple(visible_strokes(job.strokes_of(run))), frame)
         with self._lock:
@@ -157,7 +157,7 @@ def _require_picture(job: Job, run: Run) -> tuple[Job, Run]:
     return job, run
 
 
-def _require_fitting(finish: Finish, run: Run) -> Frame:
+def _require_fitting(finish: Finish, run: Run) -> Framing:
     try:
         frame = find_frame(finish, run.width, run.height)
         if finish.scale_bar is not None:
@@ -189,7 +189,7 @@ def _changed_area(before: Finish, after: Finish, run: Run) -> list[int]:
     ]
 
 
-def _count_values(samples: NDArray[Any], frame: Frame, white: float) -> NDArray[np.float64]:
+def _count_values(samples: NDArray[Any], frame: Framing, white: float) -> NDArray[np.float64]:
     across = (np.arange(min(SAMPLED_SIDE, frame.width)) + 0.5) * frame.width / min(SAMPLED_SIDE, frame.width)
     down = (np.arange(min(SAMPLED_SIDE, frame.height)) + 0.5) * frame.height / min(SAMPLED_SIDE, frame.height)
     (a, b, x), (c, d, y) = frame.matrix

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from allfocus.errors import OutputError
 from allfocus.fusion.method_choice import require_method
 from allfocus.stack.options import FuseOptions
 from allfocus.stack.plan import cut_slabs
-from allfocus.web.channels import ShownChannel
 from allfocus.web.events import LIBRARY
 from allfocus.web.fusion_queue import FusionQueue, Work
 from allfocus.web.job_records import (
@@ -29,7 +27,7 @@ from allfocus.web.job_records import (
     Run,
 )
 from allfocus.web.job_views import command_to_copy, find_problems
-from allfocus.web.kept_results import MOST_RESULTS, keep_open_result, new_name, slab_run
+from allfocus.web.kept_results import MOST_RESULTS, fused_run, keep_open_result, slab_run
 from allfocus.web.layers import layer_bytes
 from allfocus.web.processes import TaskError, WorkerProcess
 from allfocus.web.queue_file import KeptQueue, KeptWork, read_queue, waits_for, write_queue
@@ -51,6 +49,14 @@ _log = logging.getLogger("allfocus.web")
 
 def _kept(work: Work) -> KeptWork:
     return KeptWork(work.job_id, work.method, work.alternative, work.slabs)
+
+
+def _require_frames(job: Job, run: Run) -> None:
+    """Refuse work beside a result whose frames are not all there, or that has several channels."""
+    if any(job.frame(name) is None for name in run.frames):
+        raise Refusal(409, "a frame of the result was removed; start the job again first")
+    if run.shown:
+        raise Refusal(409, NOT_BESIDE)
 
 
 class Fusions:
@@ -160,10 +166,7 @@ class Fusions:
             if job.run is None or job.state in ACTIVE:
                 raise Refusal(409, "another method can be tried when the job is done")
             require_method(method, device=self._studio.settings.device, listed=True)
-            if any(job.frame(name) is None for name in job.run.frames):
-                raise Refusal(409, "a frame of the result was removed; start the job again first")
-            if job.run.shown:
-                raise Refusal(409, NOT_BESIDE)
+            _require_frames(job, job.run)
             if method == job.run.method:
                 raise Refusal(409, f"the result was made with {method} already; choose another method")
             if any(item.method == method and item.state != FAILED for item in job.alternatives):
@@ -181,10 +184,7 @@ class Fusions:
             job = self._studio.job(job_id)
             if job.run is None or job.state in ACTIVE or any(item.state in ACTIVE for item in job.alternatives):
                 raise Refusal(409, "slabs can be made when the job is done and nothing else runs for it")
-            if any(job.frame(name) is None for name in job.run.frames):
-                raise Refusal(409, "a frame of the result was removed; start the job again first")
-            if job.run.shown:
-                raise Refusal(409, NOT_BESIDE)
+            _require_frames(job, job.run)
             spans = cut_slabs(len(job.run.frames), size, overlap)
             if len(job.runs()) + len(spans) > MOST_RESULTS:
                 raise Refusal(409, f"with {len(spans)} slabs the stack had more than {MOST_RESULTS} results")
@@ -263,26 +263,12 @@ class Fusions:
             }
             keep_open_result(job)
             job.revision += 1
-            job.run = Run(
-                folder=run_name,
-                method=options.method,
-                bit_depth=max(frame.bit_depth for frame in fused),
-                frames=[frame.id for frame in fused],
-                names=[frame.name for frame in fused],
-                left_out=left_out,
-                has_report=(folder / run_name / "report.html").is_file(),
-                bytes=size_of(folder / run_name),
-                first_revision=job.revision,
-                crop=options.crop,
-                command=command_to_copy(frames, options),
-                name=new_name(job, options.method),
-                created=time.time(),
-                options=options,
-                notices=list(job.notices),
-                shown=[ShownChannel(**channel) for channel in reply.pop("shown", [])],
-                shown_since=job.revision,
-                **reply,
-            )
+            own = {
+                "left_out": left_out,
+                "command": command_to_copy(frames, options),
+                "bytes": size_of(folder / run_name),
+            }
+            job.run = fused_run(job, folder / run_name, fused, options, reply | own)
             self._conclude(job, work, DONE, None)
             self._tidy(job)
             self._studio.cache.add(folder / "layers" / run_name / "result")

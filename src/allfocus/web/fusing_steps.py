@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -58,6 +59,22 @@ class StepShares:
             self._fraction = max(self._fraction, share / sum(self._shares.values()))
         fraction = round(self._fraction, 4)
         self._tell({"progress": {"step": step, "done": done, "count": count, "fraction": fraction}})
+
+
+def describe_run(result: StackFusion, *, faults: int) -> dict[str, Any]:
+    """What is kept of a run, of pictures or of channels, as JSON; ``faults`` as :func:`save_faults` counted them."""
+    height, width = result.image.shape[:2]
+    return {
+        "width": width,
+        "height": height,
+        "channels": 1 if result.image.ndim == 2 else result.image.shape[2],
+        "sources": [str(path) for path in result.sources],
+        "left_out": result.left_out,
+        "seconds": result.seconds,
+        "aligned": result.alignment is not None and not result.alignment.registered,
+        "faults": faults,
+        "maps": [kind for kind in ("depth", "decision", "confidence") if f"{kind}_map" in result.outputs],
+    }
 
 
 def save_alignment(result: StackFusion, target: Path) -> None:

@@ -141,11 +141,12 @@ def render_sample(scene: str, folder: str, *, tell: Tell) -> list[str]:
 
 
 def cut_into_stacks(folder: str, *, by: str, gap: float, size: int | None, tell: Tell) -> dict[str, Any]:
-    """The stacks in a tree of pictures by the rules of ``batch``, and by which of them.
+    """The stacks in a tree of pictures by the rules of ``batch``, by which of them, and the pictures in no stack.
 
     Args:
         folder: The top of the tree.
-        by: As ``find_stacks`` takes it, or "auto" for what the pictures suggest.
+        by: As ``find_stacks`` takes it, but "shoot" for its "auto", which looks into the pictures and takes its time;
+            "auto" is the quick one of the others that fits.
         gap: Seconds between two shots from which on a new stack begins.
         size: Frames in each stack.
         tell: Not used.
@@ -155,7 +156,14 @@ def cut_into_stacks(folder: str, *, by: str, gap: float, size: int | None, tell:
     root = Path(folder).absolute()
     chosen = suggest_grouping(root) if by == "auto" else by
     found = []
-    for stack in find_stacks(root, by=chosen, gap=gap, size=size):
+    left_out: list[dict[str, str]] = []
+
+    def leave_out(path: Path, reason: str) -> None:
+        shown = path.relative_to(root).as_posix().encode("utf-8", "replace").decode()
+        left_out.append({"path": shown, "reason": reason.replace(f"{root}{os.sep}", "")})
+
+    rule = "auto" if chosen == "shoot" else chosen
+    for stack in find_stacks(root, by=rule, gap=gap, size=size, on_left_out=leave_out):
         paths = [path.relative_to(root).as_posix() for path in stack.frames]
         shown = [path.encode("utf-8", "replace").decode() for path in paths]
         odd = "" if shown == paths else "a name of its files is not Unicode; rename them"
@@ -169,7 +177,7 @@ def cut_into_stacks(folder: str, *, by: str, gap: float, size: int | None, tell:
                 "problem": problem.encode("utf-8", "replace").decode(),
             }
         )
-    return {"by": chosen, "stacks": found}
+    return {"by": chosen, "stacks": found, "left_out": left_out}
 
 
 def suggest_grouping(root: Path) -> str:

@@ -149,7 +149,7 @@ def require_folder(studio: "Studio", text: str) -> tuple[Path, list[Path]]:
         raise Refusal(400, "this is no path; name a folder") from error
     if not is_allowed(folder):
         raise Refusal(403, "the folder is not below one that the server was started with (--allow-folders)")
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise Refusal(404, "there is no such folder; check the name")
     return folder, allowed
 

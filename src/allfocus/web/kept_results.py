@@ -1,9 +1,14 @@
 """The results of a job beside the open one: how it is put among them, and how one of them becomes the open one."""
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from allfocus.web.job_records import Job, KeptResult, Run
+from allfocus.stack.options import FuseOptions
+from allfocus.web.channels import ShownChannel
+from allfocus.web.job_records import Frame, Job, KeptResult, Run
 
 MOST_RESULTS = 50
 """Of one stack, deleted ones counted until they are removed for good."""
@@ -42,6 +47,36 @@ def _take(job: Job, kept: KeptResult) -> None:
     job.options, job.notices = kept.run.options or job.options, list(kept.run.notices)
     # Addresses of tiles carry the revision, and what they show is another picture now.
     job.revision += 1
+
+
+def fused_run(job: Job, folder: Path, frames: Sequence[Frame], options: FuseOptions, reply: Mapping[str, Any]) -> Run:
+    """The run of a stack that was just fused.
+
+    Args:
+        job: Whose run it will be; its revision is that of the run.
+        folder: The run's files.
+        frames: Those that were fused.
+        options: How.
+        reply: What the task of the worker told of it, and what else the caller knows.
+    """
+    told = dict(reply)
+    return Run(
+        folder=folder.name,
+        method=options.method,
+        bit_depth=max(frame.bit_depth for frame in frames),
+        frames=[frame.id for frame in frames],
+        names=[frame.name for frame in frames],
+        has_report=(folder / "report.html").is_file(),
+        first_revision=job.revision,
+        crop=options.crop,
+        name=new_name(job, options.method),
+        created=time.time(),
+        options=options,
+        notices=list(job.notices),
+        shown=[ShownChannel(**channel) for channel in told.pop("shown", [])],
+        shown_since=job.revision,
+        **told,
+    )
 
 
 def slab_run(run: Run, folder: str, first: int, last: int, job: Job, size: int) -> Run:

@@ -82,7 +82,7 @@ def make_library_routes(studio: Studio) -> APIRouter:
     @router.get("/intakes/{intake_id}/stacks")
     def cut(
         intake_id: str,
-        by: Literal["auto", "folder", "file", "time", "number"] = "auto",
+        by: Literal["auto", "folder", "file", "time", "number", "shoot"] = "auto",
         gap: Annotated[float, Query(gt=0, le=LONGEST_GAP)] = DEFAULT_GAP,
         size: Annotated[int | None, Query(ge=2, le=100_000)] = None,
     ) -> dict[str, Any]:

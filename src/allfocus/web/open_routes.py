@@ -51,15 +51,15 @@ def open_paths(studio: Studio, paths: list[Path], frames: Path | None) -> str:
     """The place on the page where what was opened is shown; see :func:`make_open_routes`."""
     places = []
     for path in paths:
-        if path.suffix.lower() == SUFFIX and path.is_file():
+        if path.suffix.lower() == SUFFIX and os.path.isfile(path):
             # Beside it, and not all below: that may be somebody's whole disk.
             beside = [file for file in path.parent.iterdir() if file.is_file()]
             search = beside if frames is None else [*beside, frames]
             job = projects.open_project(studio, path, path.name, search, trust_paths=True)
             places.append(f"#/stack/{job.id}")
-        elif path.is_dir():
+        elif os.path.isdir(path):
             places.append(open_folder(studio, path))
-    pictures = [path for path in paths if path.is_file() and path.suffix.lower() != SUFFIX]
+    pictures = [path for path in paths if os.path.isfile(path) and path.suffix.lower() != SUFFIX]
     if pictures:
         places.append(open_pictures(studio, pictures))
     waiting = [place for place in places if place.startswith("#/intake/")]

@@ -85,7 +85,7 @@ def open_project_file(
     return {"job": job_to_json(job), "frames": opened["frames"]}
 
 
-def _require_known(given: Any, understood: Any) -> None:
+def _require_known(given: object, understood: object) -> None:
     """Refuse keys that would be passed over: they mean something to whoever wrote them."""
     if isinstance(given, dict) and isinstance(understood, dict):
         for key, value in given.items():

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -164,7 +164,7 @@ def _record(path: Path) -> FileRecord:
         return FileRecord(_copy(file, lambda piece: len(piece)), os.fstat(file.fileno()).st_size)
 
 
-def _copy(source: Any, write: Callable[[bytes], Any], most: float = math.inf) -> str:
+def _copy(source: IO[bytes], write: Callable[[bytes], object], most: float = math.inf) -> str:
     """The SHA-256 of what was copied."""
     digest = hashlib.sha256()
     size = 0

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from allfocus.errors import InputError, OutputError
 from allfocus.files.opening import open_plain, parse_json
@@ -83,12 +82,14 @@ def read_queue(work: Path) -> KeptQueue:
     return KeptQueue()
 
 
-def _work(job_id: Any, method: Any, alternative: Any, slabs: Any) -> KeptWork:
+def _work(job_id: object, method: object, alternative: object, slabs: object) -> KeptWork:
     if not (isinstance(job_id, str) and isinstance(method, str) and isinstance(alternative, bool)):
         raise ValueError("work that is none")
     if slabs is None:
         return KeptWork(job_id, method, alternative)
+    if not isinstance(slabs, list) or len(slabs) != 2 or not all(type(part) is int for part in slabs):
+        raise ValueError("slabs that are none")
     size, overlap = slabs
-    if not (type(size) is int and type(overlap) is int and 0 <= overlap < size):
+    if not 0 <= overlap < size:
         raise ValueError("slabs that are none")
     return KeptWork(job_id, method, alternative, (size, overlap))

@@ -12,7 +12,6 @@ import json
 import re
 import socket
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -218,7 +217,10 @@ def _with_headers(send: Send, path: str) -> Send:
 
 async def _refuse(send: Send, status: int, text: str) -> None:
     body = json.dumps({"error": text}).encode()
-    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers: list[tuple[bytes, bytes]] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     # The rest of the body is not read: the connection ends with this answer.

@@ -89,7 +89,7 @@ class ServerSettings:
                 "leave it out to get a random one"
             )
         for folder in (*self.allow_folders, *([self.reports] if self.reports else [])):
-            if not folder.is_dir():
+            if not os.path.isdir(folder):
                 raise InputError(f"{folder}: is no folder; name one that exists")
 
     @property

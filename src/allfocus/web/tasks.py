@@ -35,7 +35,15 @@ from allfocus.stack.options import FuseOptions, FuseOutputs
 from allfocus.stack.pipeline import fuse_files, slab_alone
 from allfocus.stack.plan import Slab
 from allfocus.version import __version__
-from allfocus.web.fusing_steps import StepShares, area_of, read_alignment, save_alignment, save_depth, save_faults
+from allfocus.web.fusing_steps import (
+    StepShares,
+    area_of,
+    describe_run,
+    read_alignment,
+    save_alignment,
+    save_depth,
+    save_faults,
+)
 from allfocus.web.intake_tasks import cut_into_stacks, inspect_file, make_thumbnail, render_sample
 from allfocus.web.job_records import options_from_json
 from allfocus.web.layers import choose_white, to_bytes, write_layer
@@ -80,20 +88,7 @@ def fuse_job(
     if result.smooth_depth is not None and "depth" in kinds:
         save_depth(result.smooth_depth, target)
     progress("tiles", 1, 1)
-    height, width = result.image.shape[:2]
-    return {
-        "width": width,
-        "height": height,
-        "channels": 1 if result.image.ndim == 2 else 3,
-        "working_depth": working_depth,
-        "white": white,
-        "sources": [str(path) for path in result.sources],
-        "left_out": result.left_out,
-        "seconds": result.seconds,
-        "aligned": result.alignment is not None and not result.alignment.registered,
-        "faults": faults,
-        "maps": [kind for kind in ("depth", "decision", "confidence") if f"{kind}_map" in result.outputs],
-    }
+    return describe_run(result, faults=faults) | {"working_depth": working_depth, "white": white}
 
 
 def write_frame_layer(

@@ -175,7 +175,7 @@ class Viewer:
             import tifffile
 
             with tifffile.TiffFile(self._studio.store.folder(job.id) / run.folder / "result.tif") as file:
-                found = file.pages[0].tags.get("InterColorProfile")  # type: ignore[union-attr]  # a first page is a page, not a frame of one
+                found = file.pages.first.tags.get("InterColorProfile")
                 self._profiles[run.folder] = bytes(found.value) if found is not None else None
         return self._profiles[run.folder]
 

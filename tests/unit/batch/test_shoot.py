@@ -1,15 +1,14 @@
 """Stacks that are found by themselves in rendered shoots, with the metadata that cameras write."""
 
 import datetime
-import importlib.util
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scripts import load_script
 
 from allfocus.batch.shoot import Shot, group_shots, likeness
 from allfocus.batch.stacks import find_stacks
@@ -17,19 +16,8 @@ from allfocus.cli.main import allfocus as command
 from allfocus.errors import InputError
 from allfocus.images.photo_facts import PhotoFacts
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up, and the one script the other
-    spec.loader.exec_module(module)
-    return module
-
-
-shoot = load("rendered_shoot")
-compare = load("stack_finding").compare
+shoot = load_script("benchmarks/rendered_shoot.py")
+compare = load_script("benchmarks/stack_finding.py").compare
 Note = shoot.Note
 NOON = datetime.datetime(2026, 5, 1, 12)
 

@@ -56,6 +56,8 @@ def test_presets_of_a_studio_in_a_folder_of_its_own_are_found_by_its_name(own, t
     told = capsys.readouterr().out
     assert "Slides" in told
     assert "My lab" not in told
+    assert run(["presets", "--work", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere: there is no such folder" in capsys.readouterr().err
     monkeypatch.setenv("ALLFOCUS_WORK", str(tmp_path / "lab"))
     assert taken(fuse, "--preset", "Slides") == taken(batch, "--preset", "Slides") == FuseOptions(prefer="far")
     assert serve_settings(serve.make_context("x", []).params).work == tmp_path / "lab"

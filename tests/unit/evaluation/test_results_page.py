@@ -1,19 +1,12 @@
 """The script that writes the tables into docs/results.md."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
-
-SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "results.py"
+from scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("results_script", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("benchmarks/results.py")
 
 
 def test_only_what_is_between_the_markers_is_replaced(script, tmp_path):

@@ -1,23 +1,18 @@
 """The script that writes the tables of the literature's networks into docs/rivals.md."""
 
 import argparse
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from scripts import load_script
 
-SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "rival_tables.py"
 METRICS = {"lytro": ("Q_MI", "Q_SF", "Q_S", "Q_CB", "Q_AB/F", "Q_NCIE")}
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("rival_tables", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("benchmarks/rival_tables.py")
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_the_comparison_is_with_the_best_rival_of_each_metric():
     assert [row.mean_rank for row in summary.methods] == [2.0, 2.0, 2.0]
 
 
-def test_places_are_tested_together_and_what_chance_explains_is_marked():
+def test_places_are_tested_together_and_what_does_not_differ_significantly_is_marked():
     generator = np.random.default_rng(0)
     cells = [
         Cell("lytro", str(sample), method, {"Q_CV": level + generator.normal(0, 1)}, lost_detail=float(sample))

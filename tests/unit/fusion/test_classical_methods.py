@@ -1,30 +1,22 @@
 """The shared check: what every classical method must do, whatever it is."""
 
-from collections.abc import Callable, Sequence
-
 import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.fusion.average import fuse_average
-from allfocus.fusion.dct_corr import fuse_dct_corr
-from allfocus.fusion.depth_map import fuse_depth_map
-from allfocus.fusion.dsift import fuse_dsift
-from allfocus.fusion.guided_filter import fuse_guided_filter
-from allfocus.fusion.laplacian_pyramid import fuse_laplacian_pyramid, fuse_laplacian_pyramid_energy
-from allfocus.fusion.wavelet import fuse_wavelet
+from allfocus.fusion.methods import METHODS
 
-Fuse = Callable[[Sequence[NDArray[np.float32]]], tuple[NDArray[np.float32], NDArray[np.int16] | None]]
+CLASSICAL = [method for method in METHODS.values() if not method.extra and not method.abilities.devices]
+"""Those of the table that need neither a network nor another package."""
+AVERAGE = METHODS["average"].load()
+SELECTING = [method.load() for method in CLASSICAL if method.decides]
+BLENDING = [method.load() for method in CLASSICAL if not method.decides and method.load() is not AVERAGE]
+FUNCTIONS = [*SELECTING, *BLENDING, AVERAGE]
 
-SELECTING = [fuse_dct_corr, fuse_depth_map, fuse_dsift]
-BLENDING = [fuse_guided_filter, fuse_laplacian_pyramid, fuse_laplacian_pyramid_energy, fuse_wavelet]
-METHODS = [*SELECTING, *BLENDING, fuse_average]
-
-every_method = pytest.mark.parametrize("fuse", METHODS)
+every_method = pytest.mark.parametrize("fuse", FUNCTIONS)
 
 
 @every_method
@@ -46,7 +38,7 @@ def test_a_selecting_method_returns_the_frame_of_each_pixel(fuse, triple):
     assert set(np.unique(decision)) <= {-1, 0, 1, 2}
 
 
-@pytest.mark.parametrize("fuse", [*BLENDING, fuse_average])
+@pytest.mark.parametrize("fuse", [*BLENDING, AVERAGE])
 def test_a_blending_method_has_no_decision(fuse, pair):
     assert fuse(pair.frames)[1] is None
 

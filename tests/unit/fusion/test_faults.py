@@ -77,6 +77,51 @@ def test_legs_that_a_method_loses_on_a_rendered_scene_are_found_first_and_brough
     assert measure_lost_detail(paint(fusion.image, frames, faults), frames).share < 0.05 * fusion.lost_detail.share
 
 
+def bent_leg(shown: tuple[tuple[float, float], ...], *, gap: int = 0) -> FusionResult:
+    """An even result that has lost a leg of two parts, and how much of each part every frame shows."""
+    frames = []
+    for number in range(6):
+        frame = np.full((320, 480), 0.6, np.float32)
+        strengths = shown[number] if number < len(shown) else (0.0, 0.0)
+        parts = (((60, 60), (200, 150)), ((206 + gap, 152), (420, 170)))
+        for (start, end), strength in zip(parts, strengths, strict=True):
+            leg = np.zeros_like(frame)
+            cv2.line(leg, start, end, 1.0, 4, cv2.LINE_AA)
+            frame *= 1 - 0.8 * strength * leg
+        frames.append(frame)
+    image = np.full((320, 480), 0.6, np.float32)
+    return FusionResult(image, lost_detail=measure_lost_detail(image, frames))
+
+
+def test_a_leg_that_one_frame_shows_well_is_one_fault_though_another_is_best_for_a_part_of_it() -> None:
+    (fault,) = find_faults(bent_leg(((0, 0), (1, 0.8), (0.6, 1))))
+    assert fault.frame == 1
+    assert fault.left <= 60
+    assert fault.left + fault.width >= 420, "the whole leg, longer than a place that is not thin may be"
+    covered = coverage(fault, (320, 480))
+    assert min(covered[105, 130], covered[160, 300], covered[170, 415]) == 1
+
+
+def test_parts_that_no_frame_shows_together_are_faults_of_their_own() -> None:
+    faults = find_faults(bent_leg(((0, 0), (1, 0.3), (0.3, 1))))
+    assert {fault.frame for fault in faults[:2]} == {1, 2}
+    assert all(fault.width < 300 for fault in faults)
+
+
+@pytest.mark.parametrize(("gap", "count"), [(20, 1), (60, 2)])
+def test_parts_of_a_leg_are_one_fault_if_they_hardly_lie_apart(gap: int, count: int) -> None:
+    assert len(find_faults(bent_leg(((1, 1),), gap=gap))) == count
+
+
+def test_a_wide_place_is_cut_where_a_thin_one_is_not() -> None:
+    wide = np.full((320, 480), 0.5, np.float32)
+    wide[40:280, 40:440] += 0.3 * np.random.default_rng(0).standard_normal((240, 400)).astype(np.float32)
+    image = np.full((320, 480), 0.5, np.float32)
+    faults = find_faults(FusionResult(image, lost_detail=measure_lost_detail(image, [wide, image, image])))
+    assert len(faults) > 3
+    assert max(fault.width for fault in faults) <= 240
+
+
 def test_a_good_result_has_no_lost_places() -> None:
     frames = leg_frames()
     assert [f for f in find_faults(allfocus.fuse(frames, method="laplacian-pyramid")) if f.kind == LOST] == []

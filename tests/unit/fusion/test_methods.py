@@ -154,7 +154,7 @@ def test_methods_of_installed_packages_are_listed_and_fuse(install):
         fuse(frames, method="brightest", prefer="near")
 
 
-def test_a_method_of_a_package_does_not_replace_ours_and_that_is_told(install, capsys):
+def test_a_method_of_a_package_does_not_replace_ours_and_that_is_told(install, capsys, stack_folder, tmp_path):
     install(average=lambda frames: frames[0], brightest=np.maximum.reduce)
     assert find_method("average") is METHODS["average"]
     assert main.run(["methods"]) == 0
@@ -165,6 +165,10 @@ def test_a_method_of_a_package_does_not_replace_ours_and_that_is_told(install, c
     assert main.run(["methods", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["passed_over"]
     assert (told["code"], told["parameters"]["package"]) == ("name-taken", "a-package")
+    assert main.run(["fuse", str(stack_folder), "-o", str(tmp_path / "a.png"), "--method", "average"]) == 0
+    assert "average of the package a-package is passed over" in capsys.readouterr().err
+    assert main.run(["fuse", str(stack_folder), "-o", str(tmp_path / "b.png"), "--method", "dsift"]) == 0
+    assert "passed over" not in capsys.readouterr().err
 
 
 def test_of_two_packages_with_one_name_the_second_is_passed_over_and_told(install):
@@ -457,6 +461,17 @@ def test_a_network_of_ones_own_is_what_runs_at_every_level(desk, own_network, pa
     # A picture with odd sides ends within the last cells of the network, which the inner graphs do not see.
     frames = desk.frames if part.startswith("inner") else [frame[:-3, :-5] for frame in desk.frames]
     assert np.abs(fuse(frames, method=own).image - fuse(frames, method=ours).image).max() > 0.01
+
+
+@pytest.mark.parametrize("part", [part for part, key in GRAPH_KEYS.items() if key])
+def test_a_network_that_lacks_a_graph_is_refused_whether_or_not_the_picture_needs_it(desk, own_network, part):
+    model = onnx.load(own_network)
+    kept = [entry for entry in model.metadata_props if entry.key != GRAPH_KEYS[part]]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    onnx.save(model, own_network)
+    with pytest.raises(InputError, match=r"own\.onnx: is not a network of this version; allfocus export writes one"):
+        fuse([frame[:24, :32] for frame in desk.frames[:2]], method=str(own_network))
 
 
 @pytest.mark.parametrize("content", [b"", b"no network", "another"])

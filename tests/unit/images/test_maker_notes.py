@@ -2,19 +2,17 @@
 
 import contextlib
 import datetime
-import importlib.util
 import io
 import json
 import shutil
 import struct
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import load_script
 
 from allfocus.errors import AllfocusError
 from allfocus.images import maker_notes
@@ -25,11 +23,7 @@ from allfocus.images.photo_facts import facts_of, read_photo_facts
 from allfocus.images.tiff_directories import Directory, lay_out
 from allfocus.images.tiff_layout import EXIF_DIRECTORY, FileSlices
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-_spec = importlib.util.spec_from_file_location("rendered_shoot", BENCHMARKS / "rendered_shoot.py")
-shoot = importlib.util.module_from_spec(_spec)
-sys.modules["rendered_shoot"] = shoot  # dataclasses look their module up
-_spec.loader.exec_module(shoot)
+shoot = load_script("benchmarks/rendered_shoot.py")
 Note, MAKERS, COUNTED = shoot.Note, shoot.MAKERS, shoot.COUNTED
 
 NOON = datetime.datetime(2026, 5, 1, 12, 0, 0, 250000)

@@ -1,6 +1,5 @@
 """Camera RAW in, linear DNG out: files as a sensor with a Bayer filter would see our rendered scenes."""
 
-import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+from scripts import load_script
 
 import allfocus
 from allfocus.errors import InputError, OutputError
@@ -19,10 +19,7 @@ from allfocus.images.writing import write_image
 
 rawpy = pytest.importorskip("rawpy", reason="rawpy is not installed (pip install 'allfocus[raw]')")
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-_spec = importlib.util.spec_from_file_location("rendered_sensor", BENCHMARKS / "rendered_sensor.py")
-sensor = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sensor)
+sensor = load_script("benchmarks/rendered_sensor.py")
 BALANCE, BLACK, MATRIX, WHITE = sensor.BALANCE, sensor.BLACK, sensor.MATRIX, sensor.WHITE
 camera_light, decibels, develop, to_light = sensor.camera_light, sensor.decibels, sensor.develop, sensor.to_light
 write_dng, write_mosaic = sensor.write_dng, sensor.write_mosaic

@@ -11,6 +11,7 @@ import tifffile
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import ImageCms, ImageOps
+from scripts import load_script
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images import reading
@@ -632,20 +633,13 @@ def test_the_result_has_the_metadata_of_the_first_frame_and_the_largest_depth(tm
 # --- formats that need another package ------------------------------------------------------------------------------
 
 
+sample_files = load_script("benchmarks/sample_files.py")
+
+
 def write_dng(path: Path) -> None:
     """A small raw photo as tifffile can make it: a grey ramp below a Bayer filter."""
     ramp = np.tile(np.linspace(1000, 60000, 64, dtype=np.uint16), (48, 1))
-    tags = [
-        (271, "s", 0, "Maker", True),
-        (272, "s", 0, "Model", True),
-        (33421, "H", 2, (2, 2), True),
-        (33422, "B", 4, bytes([0, 1, 1, 2]), True),
-        (50706, "B", 4, bytes([1, 4, 0, 0]), True),
-        (50708, "s", 0, "Maker Model", True),
-        (50721, "2i", 9, (1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1), True),
-        (50728, "2I", 3, (1, 1, 1, 1, 1, 1), True),
-    ]
-    tifffile.imwrite(path, ramp, photometric=32803, extratags=tags, metadata=None)
+    path.write_bytes(sample_files.raw_file(ramp))
 
 
 def test_raw_without_its_package_names_the_extra(tmp_path, monkeypatch):

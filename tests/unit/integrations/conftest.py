@@ -1,10 +1,9 @@
 """What the tests of the plug-ins share: the command `allfocus`, and frames with names that are hard to quote."""
 
-import shlex
-import sys
 from pathlib import Path
 
 import pytest
+from scripts import write_program
 
 from allfocus.images.writing import write_image
 
@@ -18,10 +17,7 @@ def program(tmp_path):
     """The program as it is installed, in a folder with a space."""
     path = tmp_path / "the program" / "allfocus"
     path.parent.mkdir()
-    words = ["/usr/bin/env", f"PYTHONPATH={ROOT / 'src'}", sys.executable, "-m", "allfocus.cli"]
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    path.chmod(0o755)
-    return path
+    return write_program(path)
 
 
 @pytest.fixture

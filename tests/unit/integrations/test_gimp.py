@@ -1,6 +1,5 @@
 """The plug-in for GIMP 3, with a stand-in for GIMP that holds pixels and writes files; the program is the real one."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -8,6 +7,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import tifffile
+from scripts import load_script
 
 import allfocus
 
@@ -152,9 +152,7 @@ def gimp(monkeypatch):
     package.repository = repository
     monkeypatch.setitem(sys.modules, "gi", package)
     monkeypatch.setitem(sys.modules, "gi.repository", repository)
-    description = importlib.util.spec_from_file_location("gimp_plug_in", SCRIPT)
-    module = importlib.util.module_from_spec(description)
-    description.loader.exec_module(module)
+    module = load_script(SCRIPT, name="gimp_plug_in")
     assert started == ["type"]
     Image.open_images = 0
     return SimpleNamespace(module=module, dialog=dialog, plug_in=module.Allfocus())

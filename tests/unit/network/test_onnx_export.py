@@ -17,8 +17,9 @@ from allfocus.fusion import inference
 from allfocus.network import onnx_export
 from allfocus.network.checkpoint import load_network, save_network
 from allfocus.network.contract import GRAPH_KEYS, INPUTS, OUTPUTS, graph_inputs
+from allfocus.network.inheritance import EXCLUSION
 from allfocus.network.onnx_export import ExportReport, LevelGraph, export_onnx
-from allfocus.network.stack_network import EXCLUSION, StackNetwork, StackNetworkConfig
+from allfocus.network.stack_network import StackNetwork, StackNetworkConfig
 
 WEIGHTS = Path(str(importlib.resources.files("allfocus"))) / "weights"
 SIZES = [(2, 16, 16), (2, 64, 24), (3, 40, 136), (7, 48, 32), (12, 24, 24)]

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 
 from allfocus.fusion import blending, decisions, inference
-from allfocus.network import contract, stack_network
+from allfocus.network import contract, inheritance, stack_network, veils
 
 
 def test_what_network_and_fusion_both_state_agrees():
-    assert np.float32(stack_network.EXCLUSION) == decisions.EXCLUSION
+    assert np.float32(inheritance.EXCLUSION) == decisions.EXCLUSION
     assert inference.LevelOutput._fields == contract.OUTPUTS
 
 
@@ -24,8 +24,8 @@ def test_fusion_takes_a_veil_off_as_the_network_does():
     frames = torch.rand(1, 1, 3, 16, 24, generator=generator)
     for opacity in (0.0, 0.13, 0.5, 0.9):
         veil = torch.full((1, 1, 4, 4, 6), opacity)
-        veil[:, :, 1:4] = 0.2 - stack_network.local_light(frames)  # an even colour
-        expected = stack_network.unveil(frames, veil)[0, 0].permute(1, 2, 0).numpy()
+        veil[:, :, 1:4] = 0.2 - veils.local_light(frames)  # an even colour
+        expected = veils.unveil(frames, veil)[0, 0].permute(1, 2, 0).numpy()
         alpha = np.full((16, 24), min(opacity, float(blending.LARGEST_OPACITY)), np.float32)
         own = blending.Veil(alpha, 0.2 * alpha[..., None].repeat(3, axis=2))
         # Stored darker and from another black than the network sees it.

@@ -11,8 +11,8 @@ from allfocus.fusion import windows
 from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.network.blocks import HeadMambaBlock, ResBlock
 from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY
+from allfocus.network.inheritance import EXCLUSION, distance_behind, lead
 from allfocus.network.stack_network import (
-    EXCLUSION,
     REACH,
     REFINER_REACH,
     Decision,
@@ -22,12 +22,9 @@ from allfocus.network.stack_network import (
     convolve_both,
     convolve_cells,
     convolve_to_pixels,
-    distance_behind,
-    lead,
-    local_light,
     select_pixels,
-    unveil,
 )
+from allfocus.network.veils import local_light, unveil
 
 SMALL = StackNetworkConfig(
     channels=8,

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="needs the extra rivals")
 
 from torch import nn  # noqa: E402
 
-from allfocus.rivals.running import load_network  # noqa: E402
+from allfocus.rivals.running import load_rival  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -138,13 +138,13 @@ def test_other_endings_missing_files_and_large_ones_are_refused(tmp_path, monkey
 
 def test_a_network_gets_its_weights_and_new_ones_when_the_file_changes(tmp_path):
     path = safetensors(tmp_path / "net.safetensors", TENSORS)
-    first = load_network(make_linear, path, device=CPU)
-    assert load_network(make_linear, path, device=CPU) is first
+    first = load_rival(make_linear, path, device=CPU)
+    assert load_rival(make_linear, path, device=CPU) is first
     np.testing.assert_array_equal(first.weight.detach().numpy(), TENSORS["weight"])
     assert not first.training
     safetensors(path, {**TENSORS, "weight": TENSORS["weight"] + 1}, dtype="F32")
     path.touch()
-    second = load_network(make_linear, path, device=CPU)
+    second = load_rival(make_linear, path, device=CPU)
     np.testing.assert_array_equal(second.weight.detach().numpy(), TENSORS["weight"] + 1)
 
 
@@ -158,12 +158,12 @@ def test_a_network_gets_its_weights_and_new_ones_when_the_file_changes(tmp_path)
 )
 def test_weights_of_another_network_are_refused(tmp_path, tensors, words):
     with pytest.raises(InputError, match=f"weights of another network: .*{words}"):
-        load_network(make_linear, safetensors(tmp_path / "net.safetensors", tensors), device=CPU)
+        load_rival(make_linear, safetensors(tmp_path / "net.safetensors", tensors), device=CPU)
 
 
 def test_no_weights_are_said_to_be_missing():
     with pytest.raises(MissingDependencyError, match="set ALLFOCUS_RIVALS") as caught:
-        load_network(make_linear, None, device=CPU)
+        load_rival(make_linear, None, device=CPU)
     assert caught.value.code == "missing-weights"
 
 

@@ -4,18 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from allfocus.training.photos import PhotoBank, load_photos
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def _one_thread(one_thread):
+    pass
 
 
 def write_photos(folder: Path, count: int, size: tuple[int, int] = (208, 240)) -> None:

@@ -7,16 +7,9 @@ import pytest
 import torch
 
 from allfocus.network.contract import LEFT_OUT
-from allfocus.network.stack_network import (
-    EXCLUSION,
-    Decision,
-    StackNetwork,
-    StackNetworkConfig,
-    local_light,
-    reduce_frames,
-    select_pixels,
-    unveil,
-)
+from allfocus.network.inheritance import EXCLUSION
+from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, reduce_frames, select_pixels
+from allfocus.network.veils import local_light, unveil
 from allfocus.training.losses import (
     EDGE_REACH,
     EDGE_SHARE,

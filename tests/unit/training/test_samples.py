@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from allfocus.network.stack_network import unveil
+from allfocus.network.veils import unveil
 from allfocus.training import focus_stacks, samples
 from allfocus.training.blurring import MARGIN, WIDE_MARGIN
 from allfocus.training.samples import MOVE_MARGIN, Batch, draw_batch, margin_around

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from allfocus.images.ome_zarr_folders import require_zarr
 from allfocus.images.ome_zarr_planes import ZarrStack
 from allfocus.images.spool import reduce_frame
 from allfocus.images.stack_file import StackFile, as_colour, open_stack_file
+from allfocus.images.tiff_series import page_of
+
+if TYPE_CHECKING:
+    from tifffile import TiffPage
 
 SMALLEST_TILE = 512
 """Smaller chunks are read several at a time."""
@@ -141,7 +145,7 @@ def _describe_tiff_planes(path: Path, channels: Sequence[Sequence[FrameFile]], h
             )
     try:
         with tifffile.TiffFile(first.path) as tiff:
-            page: Any = tiff.pages[first.page]
+            page = page_of(tiff, first.page)
             dtype, chunks = _dtype_of(page), page.chunks
             pixel_size, profile = held.pixel_size or read_pixel_size(tiff), page.iccprofile
     except tifffile.TiffFileError as error:
@@ -171,7 +175,7 @@ def _require_plain(frame: FrameFile) -> None:
         raise InputError(f"{frame.path}: {frame.name} is turned by its orientation tag; save it upright")
 
 
-def _dtype_of(page: Any) -> str:
+def _dtype_of(page: "TiffPage") -> str:
     """The type of the samples in the byte order of this machine."""
     return str(page.dtype.newbyteorder("=")) if page.dtype is not None else "?"
 
@@ -186,7 +190,7 @@ def _require_same_kind(path: Path, frames: list[FrameFile], dtype: str, first: s
     try:
         with tifffile.TiffFile(path) as tiff:
             for frame in frames:
-                page: Any = tiff.pages[frame.page]
+                page = page_of(tiff, frame.page)
                 photometric = str(getattr(page.photometric, "name", page.photometric))
                 colour = page.axes == "YXS" and page.samplesperpixel == 3 and photometric == "RGB"
                 if not colour and not (page.axes == "YX" and photometric == "MINISBLACK"):

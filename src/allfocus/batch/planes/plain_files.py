@@ -25,7 +25,7 @@ PACKAGES = ("allfocus.fusion.", "allfocus.depth.")
 DEEPEST = 50
 
 
-def pack(value: Any) -> bytes:
+def pack(value: object) -> bytes:
     """The bytes of a file that :func:`unpack` makes the same value of.
 
     Raises:
@@ -62,7 +62,7 @@ def unpack(data: bytes, kind: type[Value], *, path: Path) -> Value:
     return value
 
 
-def _flatten(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+def _flatten(value: object, arrays: dict[str, NDArray[Any]]) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic | np.ndarray):

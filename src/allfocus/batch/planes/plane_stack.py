@@ -4,7 +4,6 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from allfocus.fusion.channels import Composite
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
@@ -85,7 +84,7 @@ class PlaneStack:
         """Of each plane: (H, W), or (H, W, layers)."""
         return self.size if self.channels == 1 else (*self.size, self.channels)
 
-    def states(self) -> list[Any]:
+    def states(self) -> list[list[int]]:
         """What changes when the planes do, as far as can be told without reading them.
 
         Sizes and times of the files; of Zarr only those of its metadata, because it may have millions of files.

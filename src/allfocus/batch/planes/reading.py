@@ -4,7 +4,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from allfocus.images.ome_zarr_folders import require_zarr
 from allfocus.images.ome_zarr_planes import open_array
 from allfocus.images.spool import reduce_frame
 from allfocus.images.tiff_decoder import require_segments
+from allfocus.images.tiff_series import page_of
+
+if TYPE_CHECKING:
+    from tifffile import TiffPage
 
 CACHE_BYTES = 400_000_000
 """Tiles that a worker keeps, so that windows that overlap do not unpack them again."""
@@ -47,7 +51,7 @@ class PlaneSource:
         self._tiles: OrderedDict[tuple[int, int, int, int], NDArray[Any]] = OrderedDict()
         self._held = 0
         self._arrays: dict[int, Any] = {}
-        self._checked: dict[int, tuple[Any, BinaryIO]] = {}
+        self._checked: dict[int, tuple[TiffPage, BinaryIO]] = {}
         self._stores: list[Any] = []
         # Files stay open as long as the reader lives, and no longer.
         weakref.finalize(self, _close_all, self._stores)
@@ -197,7 +201,7 @@ class PlaneSource:
             path, number = self.planes.pages[index]
             tiff = tifffile.TiffFile(path)
             self._stores.append(tiff)
-            page: Any = tiff.pages[number]
+            page = page_of(tiff, number)
             store = page.aszarr()
             self._stores.append(store)
             self._arrays[index] = require_zarr().open_array(store, mode="r")
@@ -207,7 +211,7 @@ class PlaneSource:
         return self._arrays[index]
 
 
-def _tiles_of(page: Any, rows: slice, columns: slice) -> set[int]:
+def _tiles_of(page: "TiffPage", rows: slice, columns: slice) -> set[int]:
     """The numbers of the strips or tiles of a page that an area lies in."""
     height, width = page.chunks[:2]
     across = page.chunked[1]

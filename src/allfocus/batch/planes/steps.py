@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 from allfocus.batch.cluster import Cluster, Lost
 from allfocus.batch.planes.tasks import PixelBlock
 from allfocus.errors import AllfocusError, OutputError
 from allfocus.progress import StepProgress
+
+Work = TypeVar("Work")
+"""What a step is told: a :class:`PlaneJob`, or the arrays of a result."""
 
 
 class BlockSteps:
@@ -22,7 +25,7 @@ class BlockSteps:
         self.done_before = 0
         self.peak_memory = 0
 
-    def run(self, step: str, function: Callable[[Any, PixelBlock], int], job: Any, blocks: list[PixelBlock]) -> None:
+    def run(self, step: str, function: Callable[[Work, PixelBlock], int], job: Work, blocks: list[PixelBlock]) -> None:
         """Has a step done on the blocks that are not done yet."""
         markers = {block: self._folder / "done" / f"{step} {block[0]} {block[2]}" for block in blocks}
         waiting = [block for block in blocks if not markers[block].exists()]
@@ -45,12 +48,11 @@ class BlockSteps:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _Call(Generic[Work]):
     """A function with its job, which can be sent to a worker."""
 
-    function: Callable[[Any, PixelBlock], int]
-    job: Any
-    """A :class:`PlaneJob`, or the arrays of a result."""
+    function: Callable[[Work, PixelBlock], int]
+    job: Work
 
     def __call__(self, block: PixelBlock) -> int:
         return self.function(self.job, block)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from allfocus.images.dimensions import Dimensions, in_micrometres
 from allfocus.images.ome_xml import FusedFrom, write_ome_xml
 from allfocus.images.ome_zarr_folders import require_zarr
 from allfocus.images.ome_zarr_results import ZarrResult
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile
 
 LARGEST_CLASSIC_TIFF = 3_900_000_000
 """Bytes of pixels, all copies counted, that surely fit into the 4 GiB of classic TIFF, packed or not."""
@@ -34,7 +37,7 @@ class TiffLabels:
     icc_profile: bytes | None = None
 
 
-def read_pixel_size(tiff: Any) -> tuple[float, float] | None:
+def read_pixel_size(tiff: "TiffFile") -> tuple[float, float] | None:
     """Height and width of a pixel in micrometres, from OME-XML or ImageJ's tags or the resolution; None without.
 
     Args:

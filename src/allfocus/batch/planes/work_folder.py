@@ -8,9 +8,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from allfocus.batch.manifest import take_lock
 from allfocus.errors import InputError, OutputError
@@ -97,7 +96,7 @@ def whole_path(folder: Path, target: Path) -> Path:
     return folder / ("image.zarr" if target.suffix == ".zarr" else target.name)
 
 
-def clear_unless_same(folder: Path, target: Path, content: list[Any]) -> None:
+def clear_unless_same(folder: Path, target: Path, content: Sequence[object]) -> None:
     """Makes a work folder empty, unless it is that of the same run."""
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     known = folder / KEY

@@ -1,54 +1,80 @@
-// How much brighter or darker the result is than a source around a place: what the brush matches.
+// How much brighter or darker the result is than a source around a line: what the brush matches.
 
 import { bestLevel, view } from "./viewer.js";
 
-const SIDE = 48; // pixels across which the surroundings are looked at
+const SIDE = 96; // pixels across which the surroundings are looked at
 const LEAST = 0.25;
 const MOST = 4;
 const scratch = new OffscreenCanvas(SIDE, SIDE).getContext("2d", { willReadFrequently: true });
 
-/** The ring between one and two radii around a point as RGBA, from tiles that are here; null when one is missing. */
-function surroundings(layer, level, point, radius) {
+/** The square around a line of points that holds all within two radii of it. */
+function squareAround(points, radius) {
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+  const [left, top] = [Math.min(...xs) - 2 * radius, Math.min(...ys) - 2 * radius];
+  return { left, top, side: Math.max(Math.max(...xs) - left, Math.max(...ys) - top) + 2 * radius };
+}
+
+/** Draws a layer within a square from tiles that are here; false when one is missing. */
+function drawLayer(layer, level, { left, top, side }) {
   const { store } = view;
   const span = store.size * 2 ** level;
-  const scale = SIDE / (4 * radius);
-  const [left, top] = [point.x - 2 * radius, point.y - 2 * radius];
-  const columns = [Math.max(0, Math.floor(left / span)), Math.min(Math.ceil(store.width / span) - 1, Math.floor((left + 4 * radius) / span))];
-  const rows = [Math.max(0, Math.floor(top / span)), Math.min(Math.ceil(store.height / span) - 1, Math.floor((top + 4 * radius) / span))];
+  const scale = SIDE / side;
+  const within = (first, whole) => [Math.max(0, Math.floor(first / span)), Math.min(Math.ceil(whole / span) - 1, Math.floor((first + side) / span))];
+  const [columns, rows] = [within(left, store.width), within(top, store.height)];
+  scratch.globalCompositeOperation = "source-over";
   scratch.clearRect(0, 0, SIDE, SIDE);
   for (let row = rows[0]; row <= rows[1]; row += 1) {
     for (let column = columns[0]; column <= columns[1]; column += 1) {
       const bitmap = store.peek(layer, level, column, row);
-      if (!bitmap) return null;
+      if (!bitmap) return false;
       const area = store.areaOf(level, column, row);
       scratch.drawImage(bitmap, (area[0] - left) * scale, (area[1] - top) * scale, (area[2] - area[0]) * scale, (area[3] - area[1]) * scale);
     }
   }
-  return scratch.getImageData(0, 0, SIDE, SIDE).data;
+  return true;
 }
 
-function brightnessOf(data) {
-  let sum = 0;
-  let count = 0;
-  for (let row = 0; row < SIDE; row += 1) {
-    for (let column = 0; column < SIDE; column += 1) {
-      const away = Math.hypot(column + 0.5 - SIDE / 2, row + 0.5 - SIDE / 2) / (SIDE / 4);
-      const place = 4 * (row * SIDE + column);
-      if (away < 1 || away > 2 || data[place + 3] < 255) continue;
-      sum += 0.299 * data[place] + 0.587 * data[place + 1] + 0.114 * data[place + 2];
-      count += 1;
-    }
+/** Keeps ("destination-in") or takes away ("destination-out") what lies within a distance of a line. */
+function cut(how, points, distance, { left, top, side }) {
+  const scale = SIDE / side;
+  const shape = new Path2D();
+  for (const [place, [x, y]] of points.entries()) {
+    const to = points[Math.min(place + 1, points.length - 1)];
+    const [across, down] = [to[0] - x, to[1] - y];
+    const angle = Math.atan2(down, across);
+    const [fromX, fromY, toX, toY] = [x - left, y - top, to[0] - left, to[1] - top].map((value) => value * scale);
+    const capsule = new Path2D();
+    capsule.arc(fromX, fromY, distance * scale, angle + Math.PI / 2, angle - Math.PI / 2);
+    capsule.arc(toX, toY, distance * scale, angle - Math.PI / 2, angle + Math.PI / 2);
+    shape.addPath(capsule);
+  }
+  scratch.globalCompositeOperation = how;
+  scratch.fill(shape, "nonzero");
+}
+
+/** The mean brightness of a layer between one and two radii from a line; null when a tile is missing. */
+function brightnessAround(layer, level, points, radius) {
+  const square = squareAround(points, radius);
+  if (!drawLayer(layer, level, square)) return null;
+  cut("destination-in", points, 2 * radius, square);
+  cut("destination-out", points, radius, square);
+  const { data } = scratch.getImageData(0, 0, SIDE, SIDE);
+  let [sum, count] = [0, 0];
+  for (let place = 0; place < data.length; place += 4) {
+    if (data[place + 3] < 255) continue;
+    sum += 0.299 * data[place] + 0.587 * data[place + 1] + 0.114 * data[place + 2];
+    count += 1;
   }
   return count ? sum / count : 0;
 }
 
-/** What the source is to be multiplied with around a point so that it is as bright as the result; 1 when unknown. */
-export function matchingGain(point, radius, source) {
+/** What the source is to be multiplied with around a line so that it is as bright as the result; 1 when unknown. */
+export function matchingGain(points, radius, source) {
   for (let level = bestLevel(); level < view.store.levels; level += 1) {
-    const there = surroundings("result", level, point, radius);
-    const here = there && surroundings(source, level, point, radius);
-    if (!here) continue;
-    const gain = brightnessOf(there) / Math.max(1, brightnessOf(here));
+    const there = brightnessAround("result", level, points, radius);
+    const here = there === null ? null : brightnessAround(source, level, points, radius);
+    if (here === null) continue;
+    const gain = there || here ? there / Math.max(1, here) : 1;
     return Math.round(1000 * Math.min(MOST, Math.max(LEAST, gain))) / 1000;
   }
   return 1;

@@ -108,10 +108,10 @@ export async function mendFault() {
     return;
   }
   if (!state.other) return;
-  const { points, radius, hardness, id, left, top, width, height } = fault;
+  const { points, radius, hardness, id } = fault;
   const source = sourceOf(state.other);
   // The frame may be brighter there than the result, for want of a veil: as bright as around it, no rim is seen.
-  const gain = matchingGain({ x: left + width / 2, y: top + height / 2 }, Math.max(width, height) / 2, source);
+  const gain = matchingGain(points, radius, source);
   await send({ source, points, radius, hardness, gain, fault: id });
   if (present === id && standing(fault) === "painted") goOn();
 }

@@ -13,11 +13,14 @@ const WAYS = [
   ["folder", phrase("intake.folder"), phrase("intake.folder-hint")],
   ["time", phrase("intake.time"), phrase("intake.time-hint")],
   ["number", phrase("intake.number"), phrase("intake.number-hint")],
+  ["shoot", phrase("intake.shoot"), phrase("intake.shoot-hint")],
   ["file", phrase("intake.file"), phrase("intake.file-hint")],
 ];
+const TIMED = ["time", "shoot"]; // ways in which a pause between two shots counts
 
 let intake = null; // { id, name } of the tree at hand
 let stacks = []; // { name, title, frames, bytes, problem, wanted }
+let leftOut = []; // { path, reason } of pictures that are in no stack
 let way = "folder";
 let failed = []; // { path, problem } of files that could not be sent
 let isBusy = false;
@@ -58,7 +61,7 @@ export async function openIntake(id) {
 }
 
 function begin(name) {
-  [intake, stacks, failed] = [null, [], []];
+  [intake, stacks, failed, leftOut] = [null, [], [], []];
   byId("intake-title").textContent = name ? phrase("intake.heading-in", { name }) : phrase("intake.heading");
   byId("intake-choice").hidden = true;
   byId("intake-list").replaceChildren();
@@ -121,7 +124,7 @@ async function cutFirst() {
     return;
   }
   tellSending("");
-  if (!stacks.length) {
+  if (!stacks.length && !leftOut.length) {
     say(phrase("uploads.none-in", { name: intake.name || phrase("intake.the-folder") }), "error");
     await discard();
     return;
@@ -132,8 +135,9 @@ async function cutFirst() {
   announce(phrase("intake.count", { stacks: plural(stacks.length, "stack") }));
 }
 
-function takeCut({ by, stacks: found }) {
+function takeCut({ by, stacks: found, left_out: others }) {
   way = by;
+  leftOut = others;
   const lasts = found.map(({ name }) => name.split("/").at(-1));
   stacks = found.map((stack, place) => {
     const isUnique = lasts.filter((last) => last === lasts[place]).length === 1;
@@ -145,11 +149,14 @@ function takeCut({ by, stacks: found }) {
 async function cutAgain() {
   const turn = (drawing += 1);
   const how = { by: way };
-  if (way === "time") how.gap = Number(byId("intake-gap").value) || 10;
+  if (TIMED.includes(way)) how.gap = Number(byId("intake-gap").value) || 10;
   const size = Number(byId("intake-size").value);
   if (way === "number" && size >= 2) how.size = size;
+  if (way === "shoot") tellSending(phrase("intake.looking-into"));
   const found = await attempt(() => api.cutIntake(intake.id, how));
-  if (!found || turn !== drawing) return;
+  if (turn !== drawing) return;
+  tellSending("");
+  if (!found) return;
   takeCut(found);
   draw();
   announce(phrase("intake.count", { stacks: plural(stacks.length, "stack") }));
@@ -192,9 +199,13 @@ function wayField([value, title]) {
 function draw() {
   for (const field of document.getElementsByName("intake-way")) field.checked = field.value === way;
   byId("intake-hint").textContent = WAYS.find(([value]) => value === way)[2];
-  byId("intake-gap-field").hidden = way !== "time";
+  byId("intake-gap-field").hidden = !TIMED.includes(way);
   byId("intake-size-field").hidden = way !== "number";
   byId("intake-list").replaceChildren(...stacks.map(row));
+  const others = byId("intake-left-out");
+  others.hidden = !leftOut.length;
+  others.firstElementChild.textContent = phrase("intake.others", { pictures: plural(leftOut.length, "picture") });
+  others.lastElementChild.replaceChildren(...leftOut.map(({ path, reason }) => element("li", {}, `${path}: ${told(reason)}`)));
   byId("intake-failed").replaceChildren(...failed.map(({ path, problem }) => element("li", {}, `${path}: ${problem}`)));
   drawButtons();
 }

@@ -38,8 +38,10 @@ function draw() {
   }
   const { job, progress } = state;
   if (job.state === "running" && progress) began ??= { time: performance.now(), fraction: progress.fraction };
-  if (!box.firstChild) box.append(...build());
+  const isNew = !box.firstChild;
+  if (isNew) box.append(...build());
   update(job, progress);
+  if (isNew) requestAnimationFrame(() => box.scrollIntoView({ block: "nearest" })); // narrow windows have it above the frames
 }
 
 function build() {

@@ -36,7 +36,7 @@ function strokeAt(point, event = null) {
     tolerance: stays ? tolerance : null,
     pen: isPen ? pen : "none",
     pressures: isPen ? [hundredth(event.pressure)] : [],
-    gain: matches && !erases ? matchingGain(point, radius(), source) : 1,
+    gain: matches && !erases ? matchingGain([[point.x, point.y]], radius(), source) : 1,
   };
 }
 

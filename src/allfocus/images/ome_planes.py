@@ -1,0 +1,102 @@
+"""Which planes of an OME-TIFF lie in the file itself: its description may spread a stack over several files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+from allfocus.errors import InputError
+
+Element = ElementTree.Element
+Plane = tuple[int, int, int]
+"""Numbers along z, c and t, from 0."""
+File = tuple[str, str]
+"""UUID and name."""
+
+
+def require_own_planes(description: str, *, pages: int, name: str) -> None:
+    """Raise InputError for a file of several pages that is not whole: planes of its stacks lie in other files.
+
+    Images, channels and times that lie in other files altogether are no fault.
+
+    Args:
+        description: OME-XML of modest size.
+        pages: Of the file.
+        name: Of the file, for descriptions that know their files by name alone.
+    """
+    if pages < 2:
+        return
+    try:
+        root = ElementTree.fromstring(description.encode())
+    except ElementTree.ParseError:
+        return  # told by those who read it
+    elsewhere = next((each for each in root.iter() if each.tag.endswith("BinaryOnly")), None)
+    if elsewhere is not None:
+        raise _incomplete(f"what its planes are is said in another file ({elsewhere.get('MetadataFile', 'not named')})")
+    pixels = [each for each in root.iter() if each.tag.endswith("Pixels")]
+    if not pixels:
+        raise InputError("its description (OME) says nothing about its planes; save it again", code="damaged-picture")
+    files = [_file_of(part) for each in pixels for part in _parts_of(each)]
+    itself = _itself({file for file in files if file is not None}, root.get("UUID"), Path(name).name)
+    own = 0
+    for each in pixels:
+        here: set[Plane] = set()
+        there: set[Plane] = set()
+        for part in _parts_of(each):
+            (here if _file_of(part) in (None, itself) else there).update(_listed(part, each))
+        own += len(here) or not there
+        lost = {plane[1:] for plane in here} & {plane[1:] for plane in there}
+        if lost:
+            missing = sorted({plane[0] + 1 for plane in there if plane[1:] in lost})
+            raise _incomplete(f"of a stack with planes in it, {len(missing)} (the first is {missing[0]}) lie elsewhere")
+    if not own:
+        raise _incomplete("all planes that it speaks of lie elsewhere")
+
+
+def _incomplete(why: str) -> InputError:
+    return InputError(
+        f"is one of several files of an OME-TIFF: {why}",
+        hint="save the stack as one file (Bio-Formats: export as OME-TIFF)",
+        code="incomplete-stack",
+    )
+
+
+def _parts_of(pixels: Element) -> list[Element]:
+    return [each for each in pixels if each.tag.endswith("TiffData")]
+
+
+def _file_of(part: Element) -> File | None:
+    """UUID and name of the file that an entry of the list of planes is about; None where it names none."""
+    file = next((each for each in part if each.tag.endswith("UUID")), None)
+    return None if file is None else ((file.text or "").strip(), str(file.get("FileName", "")))
+
+
+def _itself(files: set[File], uuid: str | None, name: str) -> File | None:
+    """Which of these the file itself is: by its UUID; where it has none the only one, or the one of its name."""
+    if uuid is not None:
+        return next((file for file in files if file[0] == uuid), None)
+    return next(iter(files)) if len(files) == 1 else next((file for file in files if file[1] == name), None)
+
+
+def _listed(part: Element, pixels: Element) -> Iterator[Plane]:
+    """The planes that one entry of the list names: one, or so many in the order of the dimensions."""
+    sizes = {axis: max(1, _number(pixels, f"Size{axis}", 1)) for axis in "ZCT"}
+    order = [axis for axis in str(pixels.get("DimensionOrder", "")) if axis in sizes]
+    order = order if sorted(order) == ["C", "T", "Z"] else ["Z", "C", "T"]
+    total, begin = 1, 0
+    for axis in order:
+        begin += _number(part, f"First{axis}", 0) * total
+        total *= sizes[axis]
+    # Without a number an entry names one plane where it says which page, and else all.
+    count = _number(part, "PlaneCount", total if part.get("IFD") is None else 1)
+    for place in range(begin, min(total, begin + count)):
+        named = {}
+        for axis in order:
+            place, named[axis] = divmod(place, sizes[axis])
+        yield named["Z"], named["C"], named["T"]
+
+
+def _number(element: Element, name: str, usual: int) -> int:
+    try:
+        return int(element.get(name, usual))
+    except ValueError:
+        return usual
