@@ -7,6 +7,7 @@ safetensors only.
 
 import argparse
 import concurrent.futures
+import multiprocessing
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,8 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network, header = load_network(arguments.weights, device=device)
     print(f"{arguments.weights.name}: {header['kind']}, iteration {header['provenance']['iteration']}")
-    with concurrent.futures.ProcessPoolExecutor() as pool:
+    fresh = multiprocessing.get_context("spawn")  # a copy of a process that has threads and a GPU may hang
+    with concurrent.futures.ProcessPoolExecutor(mp_context=fresh) as pool:
         for name in arguments.dataset or ["lytro", "mffw", "real-mff", "mfi-whu"]:
             jobs = []
             for sample in find_dataset(name, arguments.data / name):

@@ -5,6 +5,7 @@
     python tools/supply.py sbom WHEEL     writes WHEEL's bill of materials (CycloneDX 1.5) beside it, as .cdx.json
 
 All three describe the environment whose Python runs this, which must hold `.[train,raw,heif,web,batch,film,docs,dev]`.
+The first two want the oldest Python that allfocus runs on: newer ones lack packages that it needs there.
 """
 
 import argparse
@@ -34,6 +35,8 @@ EXTRAS = ("train", "rivals", "raw", "heif", "web", "batch", "film", "docs", "dev
 """What `make test` installs."""
 NOT_PINNED = {"pip", "setuptools"}
 """Every environment brings its own."""
+OTHER_PINS = {"ome-zarr-models": ("3.14", "1.8.1"), "pydantic-zarr": ("3.14", "0.10.0")}
+"""From which Python on a package has another pin, because no version of it runs on all of them."""
 READ_IN_THE_PACKAGE = {
     "av": "BSD-3-Clause; in its wheel FFmpeg: LGPL-3.0-or-later, x264 and x265: GPL-2.0-or-later",
     "axe-playwright-python": "MIT; axe-core in it: MPL-2.0",
@@ -129,8 +132,29 @@ def closure(requirements: list[Requirement]) -> dict[str, Package]:
 
 
 def pinned_packages() -> dict[str, Package]:
-    """All that pyproject.toml needs, without what every environment brings itself."""
+    """All that pyproject.toml needs on the oldest Python, without what every environment brings itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = str(project["requires-python"]).removeprefix(">=")
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if here != oldest:
+        sys.exit(f"the pins are those of Python {oldest}, this is {here}; run it with the oldest that allfocus runs on")
     return {key: one for key, one in closure(project_requirements()).items() if key not in NOT_PINNED}
+
+
+def pins_of(key: str, version: str) -> list[str]:
+    """The lines of a package in constraints.txt."""
+    if key not in OTHER_PINS:
+        return [f"{key}=={version}"]
+    python, other = OTHER_PINS[key]
+    return [f'{key}=={version}; python_version < "{python}"', f'{key}=={other}; python_version >= "{python}"']
+
+
+def version_in_words(key: str, version: str) -> str:
+    """The version of a package in the table; both where a newer Python has another."""
+    if key not in OTHER_PINS:
+        return version
+    python, other = OTHER_PINS[key]
+    return f"{version}; from Python {python} on {other}"
 
 
 def write_constraints(target: Path = ROOT / "constraints.txt") -> Path:
@@ -138,7 +162,7 @@ def write_constraints(target: Path = ROOT / "constraints.txt") -> Path:
     lines = [
         f"# The versions that were tested, for the core and the extras {', '.join(EXTRAS)}.",
         "# Made by: python tools/supply.py constraints",
-        *(f"{key}=={one.version}" for key, one in pinned_packages().items()),
+        *(line for key, one in pinned_packages().items() for line in pins_of(key, one.version)),
     ]
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return target
@@ -146,10 +170,11 @@ def write_constraints(target: Path = ROOT / "constraints.txt") -> Path:
 
 def write_licences(target: Path = ROOT / "docs" / "dependencies.md") -> Path:
     """Writes the table of packages and their licences."""
-    rows = [
-        f"| {one.name} | {one.version} | {one.groups_in_words} | {one.licence.replace('|', '/')} |"
-        for one in pinned_packages().values()
+    cells = [
+        (one.name, version_in_words(key, one.version), one.groups_in_words, one.licence.replace("|", "/"))
+        for key, one in pinned_packages().items()
     ]
+    rows = [f"| {' | '.join(row)} |" for row in cells]
     text = """# Dependencies
 
 The packages that allfocus was tested with, those they need in turn included, at the versions that

@@ -117,6 +117,7 @@ def require_contents(path: Path) -> None:
 
 def try_wheel(wheel: Path, python: str, constraints: Path | None) -> None:
     """Installs a wheel where nothing else is, and does what a new user does first."""
+    print(f"wheel: {wheel.stat().st_size / 1e6:.1f} MB")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         timed("make the environment", [python, "-m", "venv", str(folder / "venv")], folder)

@@ -69,6 +69,12 @@ def test_completion_knows_commands_options_and_values(run_command):
     assert complete("fu") == ["fuse"]
     assert complete("fuse", "--dep") == ["--depth-map"]
     assert "openvino" in complete("fuse", "--device", "o")
+    assert complete("fuse", "--method", "ips-p") == ["ips-paper"]
+    assert complete("batch", "--preset", "mac") == ["macro"]
+    assert complete("score", "--metric", "ps") == ["PSNR"]
+    assert complete("evaluate", "--dataset", "real") == ["real-mff"]
+    assert complete("demo", "--scene", "des") == ["desk"]
+    assert complete("man", "ba") == ["batch"]
 
 
 @pytest.mark.parametrize("name", [None, *allfocus.commands])
@@ -78,6 +84,8 @@ def test_the_manual_page_of_every_command_has_all_its_options(name):
     for parameter in command.params:
         for flag in [*parameter.opts, *parameter.secondary_opts] if parameter.param_type_name == "option" else []:
             assert flag.replace("-", "\\-") in page
+    assert "\\fB\\-h, \\-\\-help\\fR\n" in page
+    assert "\n\n" not in page, "troff makes a gap of an empty line"
     assert page.startswith(".TH ")
     assert not re.search(r"^\.(?!TH|SH|TP|PP|B|BR|nf|fi)", page, re.MULTILINE)
 

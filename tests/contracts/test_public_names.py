@@ -88,6 +88,8 @@ def test_the_public_names_are_the_list_above():
 
 @pytest.mark.parametrize("name", PUBLIC_NAMES)
 def test_every_public_name_loads_and_is_documented(name):
+    if name in ("export_onnx", "read_recipe", "train"):
+        pytest.importorskip("torch", reason="needs the extra train")
     value = getattr(allfocus, name)
     assert name == "__version__" or value.__doc__
 

@@ -24,9 +24,17 @@ REQUIREMENTS = {
 }
 
 
-def read_pins() -> dict[str, str]:
+PYTHONS = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+
+
+def read_pins(python: str) -> dict[str, str]:
+    """The version of every package on one Python."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    return dict(line.split("==") for line in lines if not line.startswith("#"))
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate({"python_version": python})]
+    versions = {pin.name: str(pin.specifier).removeprefix("==") for pin in here}
+    assert len(here) == len(versions), f"a package has two pins on Python {python}"
+    return versions
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +63,31 @@ def wheel(tmp_path):
 def test_pins_are_names_and_exact_versions_only():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if not line.startswith("#")]
-    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in pins)
-    assert pins == sorted(set(pins), key=lambda line: line.split("==")[0])
-    assert not {"allfocus", "pip", "setuptools"} & read_pins().keys()
+    other = r'(; python_version (<|>=) "3\.\d+")?'
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*" + other, line) for line in pins)
+    assert len(pins) == len(set(pins))
+    assert pins == sorted(pins, key=lambda line: line.split("==")[0])
+    names = read_pins(PYTHONS[0]).keys()
+    assert not {"allfocus", "pip", "setuptools"} & names
+    assert all(read_pins(python).keys() == names for python in PYTHONS)
 
 
 @pytest.mark.parametrize("text", REQUIREMENTS)
 def test_every_requirement_has_a_pin_that_satisfies_it(text):
-    pin = read_pins().get(canonicalize_name(REQUIREMENTS[text].name))
-    assert pin is not None, "run python tools/supply.py constraints"
-    assert REQUIREMENTS[text].specifier.contains(pin)
+    for python in PYTHONS:
+        pin = read_pins(python).get(canonicalize_name(REQUIREMENTS[text].name))
+        assert pin is not None, "run python tools/supply.py constraints"
+        assert REQUIREMENTS[text].specifier.contains(pin)
 
 
 def test_the_page_of_dependencies_lists_exactly_the_pins_each_with_a_licence():
     text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "][1:]
-    assert {canonicalize_name(name): version for name, version, _, _ in rows} == read_pins()
-    assert len(rows) == len(read_pins())
+    oldest, newest = read_pins(PYTHONS[0]), read_pins(PYTHONS[-1])
+    assert len(rows) == len(oldest)
+    versions = {canonicalize_name(name): re.split(r"; from Python 3\.\d+ on ", text) for name, text, _, _ in rows}
+    assert {name: told[0] for name, told in versions.items()} == oldest
+    assert {name: told[-1] for name, told in versions.items()} == newest
     assert all(groups and licence not in ("", "not declared") for _, _, groups, licence in rows)
 
 
@@ -104,6 +120,12 @@ def test_the_bill_of_a_wheel_is_the_same_every_time_and_dated_only_on_request(su
     assert "timestamp" not in json.loads(first)["metadata"]
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     assert json.loads(supply.write_sbom(wheel).read_bytes())["metadata"]["timestamp"] == "1970-01-02T00:00:00Z"
+
+
+def test_a_release_installs_all_that_its_bill_lists(supply):
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    installed = re.findall(r"pip install -c constraints\.txt '\.\[([a-z,]+)\]'", text)
+    assert installed == [",".join(supply.EXTRAS)]
 
 
 @pytest.mark.parametrize(

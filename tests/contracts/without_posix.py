@@ -154,6 +154,8 @@ def make_poor():
     del multiprocessing, random, subprocess
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # as there
     shutil._use_fd_functions = False
+    if hasattr(shutil, "_rmtree_impl"):  # Python 3.14 has chosen by now
+        shutil._rmtree_impl = shutil._rmtree_unsafe
     for name in MODULES:
         sys.modules[name] = None
     for place, names in ((os, OF_OS), (signal, OF_SIGNAL)):
@@ -161,6 +163,8 @@ def make_poor():
         for name in names.split():
             if hasattr(place, name):
                 delattr(place, name)
+    if hasattr(os, "process_cpu_count"):  # Python 3.13; by sched_getaffinity where there is one
+        os.process_cpu_count = os.cpu_count
     os.open, builtins.open = _windows_open, _windows_builtin_open
     os.replace, os.rename, os.link = _windows_replace, _windows_rename, _windows_link
     os.unlink = os.remove = _windows_unlink

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_a_quick_benchmark_in_a_relative_folder_measures_and_scores(tmp_path, run_command):
     done = run_command(
@@ -16,6 +18,7 @@ def test_a_quick_benchmark_in_a_relative_folder_measures_and_scores(tmp_path, ru
 
 def test_a_failed_run_is_told_by_the_exit_code(tmp_path, run_command):
     """ips-paper fuses pairs only, and every set but one has more frames."""
+    pytest.importorskip("torch", reason="needs the extra train")
     done = run_command(
         "benchmark", "--quick", "--sets", "occlusion", "--peers", "none", "--method", "ips-paper", cwd=tmp_path
     )

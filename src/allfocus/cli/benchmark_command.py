@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.interruption import INTERRUPTED
+from allfocus.cli.known_names import complete_method
 from allfocus.cli.printing import echo, json_option, print_json, print_notice, print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     help="A Python file that describes other programs, such as benchmarks/rivals/peers.py of the source tree.",
 )
 @click.option("--peers", help="Which of them to compare with, with commas, or none; default all.")
-@click.option("--method", "methods", multiple=True, help="A method of ours; once for each. Default: ips.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    shell_complete=complete_method,
+    help="A method of ours; once for each. Default: ips.",
+)
 @click.option("--quick", is_flag=True, help="Small pictures and one round: a trial, whose numbers mean nothing.")
 @click.option("--scaling", is_flag=True, help="Instead: how cost grows from 1 to 100 megapixels and with the frames.")
 @click.option("--flops", is_flag=True, help="Instead: floating-point operations of the network, from its ONNX file.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.known_names import complete_method, complete_scene
 from allfocus.cli.printing import (
     device_option,
     echo,
@@ -53,8 +54,21 @@ class DemoScores:
 
 @click.command(short_help="Render a stack, fuse it, measure the gain.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="demo", show_default=True, help="The folder.")
-@click.option("--scene", "scene_name", default="desk", show_default=True, help="The scene to render.")
-@click.option("--method", default="ips", show_default=True, help="How to fuse; see allfocus methods.")
+@click.option(
+    "--scene",
+    "scene_name",
+    default="desk",
+    show_default=True,
+    shell_complete=complete_scene,
+    help="The scene to render.",
+)
+@click.option(
+    "--method",
+    default="ips",
+    show_default=True,
+    shell_complete=complete_method,
+    help="How to fuse; see allfocus methods.",
+)
 @device_option
 @overwrite_option
 @json_option

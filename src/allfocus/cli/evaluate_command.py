@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from allfocus.cli.known_names import complete_dataset, complete_method, complete_metric
 from allfocus.cli.printing import (
     device_option,
     echo,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     "datasets",
     multiple=True,
     required=True,
+    shell_complete=complete_dataset,
     help="A benchmark set (see: allfocus datasets); give the option once for each.",
 )
 @click.option(
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     "--method",
     "methods",
     multiple=True,
+    shell_complete=complete_method,
     help="A method (see: allfocus methods); once for each. The first is compared with the best of the others.",
 )
 @click.option(
@@ -51,7 +54,13 @@ if TYPE_CHECKING:
     metavar="NAME=DIR",
     help="Score the fused pictures that other software left in a folder.",
 )
-@click.option("--metric", "metrics", multiple=True, help="A metric, instead of the paper's eight; once for each.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    shell_complete=complete_metric,
+    help="A metric, instead of the paper's eight; once for each.",
+)
 @protocol_option
 @click.option(
     "--jpeg", metavar="QUALITY,SUBSAMPLING", help="Score the methods' pictures after saving as JPEG, like 75,4:2:0."

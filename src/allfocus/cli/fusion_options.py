@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from allfocus.cli.known_names import complete_method, complete_preset
 from allfocus.stack.command_words import option_flags
 from allfocus.stack.options import KINDS, About, FuseOptions, describe_options, describe_outputs, offered
 
@@ -34,6 +35,7 @@ def preset_option(command: Function) -> Function:
         expose_value=False,
         is_eager=True,  # before the options whose defaults it sets
         callback=_take_preset,
+        shell_complete=complete_preset,
         help="Options that fit a kind of picture, or your own of the studio: a name that `allfocus presets` lists; "
         "other options given here come on top.",
     )(command)
@@ -102,6 +104,7 @@ def _option(name: str, about: About, default: Any) -> Callable[[Function], Funct
         settings |= {"type": click.IntRange(*about.limits), "metavar": about.metavar}
     else:
         settings |= {"callback": PARSERS.get(name), "metavar": about.metavar}
+        settings["shell_complete"] = complete_method if name == "method" else None
     return click.option(on, name, **settings)
 
 

@@ -2,11 +2,12 @@
 
 import click
 
+from allfocus.cli.known_names import complete_command
 from allfocus.cli.man_pages import man_page
 
 
 @click.command(short_help="Print a manual page.")
-@click.argument("command", required=False)
+@click.argument("command", required=False, shell_complete=complete_command)
 def man(command: str | None) -> None:
     """Print the manual page of allfocus, or of one COMMAND, for `man -l -` or a package.
 

@@ -10,7 +10,7 @@ import click
 
 from allfocus.version import __version__
 
-EXIT_CODES = {"0": "done", "1": "anything else", "2": "wrong usage or bad input", "130": "interrupted"}
+EXIT_CODES = {"0": "done", "2": "wrong usage or bad input", "130": "interrupted", "1": "anything else went wrong"}
 
 
 def page_names(group: click.Group) -> dict[str, str | None]:
@@ -33,7 +33,7 @@ def man_page(group: click.Group, name: str | None = None) -> str:
     """
     command = group if name is None else group.commands[name]
     title = "allfocus" if name is None else f"allfocus-{name}"
-    with click.Context(group, info_name="allfocus") as parent:
+    with click.Context(group, info_name="allfocus", **group.context_settings) as parent:
         context = parent if name is None else click.Context(command, info_name=name, parent=parent)
         lines = [
             f'.TH "{_plain(title.upper())}" 1 "" "allfocus {__version__}" "allfocus"',
@@ -62,6 +62,8 @@ def _summary(command: click.Command) -> str:
 
 def _paragraphs(text: str) -> Iterator[str]:
     r"""Text with empty lines between paragraphs; one that begins with ``\b`` keeps its lines, as in click."""
+    if not text.strip():
+        return
     for part in re.split(r"\n\s*\n", text.strip("\n")):
         lines = part.strip("\n").splitlines()
         kept = bool(lines) and lines[0].strip() == "\b"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from allfocus.cli.known_names import complete_scene
 from allfocus.cli.printing import echo, json_option, overwrite_option, print_json
 
 
@@ -16,7 +17,7 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str) -
 
 
 @click.command(short_help="Render a synthetic stack with its truth.")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_scene)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write into.")
 @click.option("--frames", type=int, default=8, show_default=True, help="Number of frames.")
 @click.option("--size", callback=parse_size, default="640x480", show_default=True, help="Width x height in pixels.")

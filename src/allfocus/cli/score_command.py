@@ -5,6 +5,7 @@ from typing import Literal
 
 import click
 
+from allfocus.cli.known_names import complete_metric
 from allfocus.cli.printing import json_option, print_json, print_passed_over, print_table, protocol_option
 
 
@@ -19,7 +20,13 @@ from allfocus.cli.printing import json_option, print_json, print_passed_over, pr
     help="A frame it was made of; give the option once for each.",
 )
 @click.option("--reference", type=click.Path(path_type=Path), help="The truth, for PSNR and SSIM.")
-@click.option("--metric", "metrics", multiple=True, help="Only this metric (see: allfocus metrics); once for each.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    shell_complete=complete_metric,
+    help="Only this metric (see: allfocus metrics); once for each.",
+)
 @protocol_option
 @json_option
 def score(

@@ -7,7 +7,6 @@ can become an option, a second word or a command of its own.
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,6 +96,8 @@ def run_after(
         InputError: the command cannot be read.
         AllfocusError: it cannot be started, or failed; the picture is written all the same.
     """
+    import subprocess  # here, because the help of the command line loads this file
+
     picture = Path(os.path.abspath(output))
     values = {
         "output": str(picture),

@@ -204,6 +204,7 @@ def test_a_provider_that_is_not_installed_is_refused_before_any_work_with_the_pa
 
 @pytest.mark.parametrize("method", ["ips-paper"])
 def test_a_method_of_torch_does_not_pretend_to_run_elsewhere(method):
+    pytest.importorskip("torch", reason="needs the extra train")
     with pytest.raises(InputError, match="runs in torch") as caught:
         allfocus.fuse([np.zeros((8, 8), np.float32)] * 2, method=method, device="openvino")
     assert caught.value.code == "method-cannot"

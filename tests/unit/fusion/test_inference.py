@@ -183,7 +183,7 @@ def test_a_system_without_affinity_counts_its_cores(monkeypatch):
 @pytest.fixture
 def graphics(monkeypatch):
     """Says which kinds of GPU support this machine shall have."""
-    import torch
+    torch = pytest.importorskip("torch", reason="needs the extra train")
 
     def pretend(*, driver, torch_finds, onnxruntime_finds):
         providers = ["CUDAExecutionProvider"] * onnxruntime_finds + ["CPUExecutionProvider"]

@@ -39,7 +39,7 @@ def desk():
 @pytest.fixture
 def no_cuda(monkeypatch):
     """A machine without a GPU, whatever this one has."""
-    import torch
+    torch = pytest.importorskip("torch", reason="needs the extra train")
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -693,6 +693,7 @@ def test_preference_moves_the_choice_to_its_end_of_the_stack_where_frames_are_ev
 
 
 def test_the_papers_network_fuses_a_pair(pair):
+    pytest.importorskip("torch", reason="needs the extra train")
     frames = [frame[32:72, 64:120] for frame in pair.frames]
     image, decision, depth, *_ = fuse_ips_paper(frames, device="cpu")
     assert image.shape == (40, 56, 3)
@@ -708,6 +709,7 @@ def test_the_papers_network_fuses_a_pair(pair):
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_the_papers_network_refuses_more_than_a_pair(count):
+    pytest.importorskip("torch", reason="needs the extra train")
     with pytest.raises(InputError, match=f"exactly 2 frames, got {count}; use the method ips"):
         fuse(random_frames(count, (8, 8, 3)), method="ips-paper")
 
