@@ -216,7 +216,7 @@ def blend_frames(
         if result is None:
             result = np.zeros((*weight.shape, *frame.shape[2:]), np.float32)
         own = weight[area]
-        result[area] += frame * (_three_times(own) if frame.ndim == 3 else own)
+        result[area] += frame * _for_channels(own, frame.shape[2:])
         if curve is not None and mixed is not None and mixed.any():
             there = mixed[area] & (own > 0)
             share = own[there]
@@ -232,6 +232,8 @@ def blend_frames(
     return result
 
 
-def _three_times(weight: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns (H, W, 3); a product with what lies in memory is several times as fast as one that repeats by itself."""
-    return np.asarray(cv2.merge([weight] * 3), np.float32) if weight.size else np.zeros((*weight.shape, 3), np.float32)
+def _for_channels(weight: NDArray[np.float32], channels: tuple[int, ...]) -> NDArray[np.float32]:
+    """Returns what a frame is multiplied with; for colours (H, W, 3), much faster than what repeats by itself."""
+    if channels == (3,) and weight.size:
+        return np.asarray(cv2.merge([weight] * 3), np.float32)
+    return weight[..., None] if channels else weight
