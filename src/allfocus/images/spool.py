@@ -1,5 +1,6 @@
 """Frames on disk, read in parts: how a stack larger than the memory is held while it is fused."""
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
@@ -170,7 +171,9 @@ class FrameSpool:
 
     def close(self) -> None:
         """Deletes the frames from disk."""
-        self._file.close()
+        # What the disk refused may still lie in the buffer and is refused again; nobody needs it any more.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def __enter__(self) -> "FrameSpool":
         return self
