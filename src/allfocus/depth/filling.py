@@ -8,8 +8,8 @@ from allfocus.fusion.depth import smooth_depth
 
 Map = NDArray[np.float32]
 
-TRUST = 0.1
-"""What the depth that the fusion decided for counts in holes, beside measurements. (Of 0, 0.1 and 0.3 on rendered
+TRUST = 0.2
+"""What the depth that the fusion decided for counts in holes, beside measurements. (Of 0.02 to 1 on rendered
 scenes; with more, the rims of near things grow again.)"""
 
 

@@ -39,7 +39,7 @@ def check_dark(dark: str | None, reader: StackReader) -> None:
     """Raise InputError when a dark frame is not one picture of the size and kind of the frames, and none of them."""
     if dark is None:
         return
-    if os.path.isdir(dark):
+    if os.path.isdir(dark or "."):
         raise InputError("a dark frame is one picture; this is a folder", where=dark, code="bad-option")
     found = list_frames([dark])
     if len(found) != 1:

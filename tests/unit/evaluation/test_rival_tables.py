@@ -25,8 +25,8 @@ def table(script, tmp_path_factory):
         picture = (random.random((12, 14, 3)) * 255).astype(np.uint8).repeat(4, axis=0).repeat(4, axis=1)
         Image.fromarray(picture).save(folder / "lytro" / f"{name}.jpg")
     arguments = argparse.Namespace(
-        data=folder, output=folder / "out", page=folder / "page.md", ours=None, seconds=None, limit=None, workers=1,
-        method=[], protocol=None,
+        data=folder, output=folder / "out", page=folder / "page.md", ours=None, seconds=3600.0, limit=None, workers=1,
+        method=[], protocol=None, device="cpu",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ALLFOCUS_RIVALS", raising=False)
@@ -87,6 +87,17 @@ def test_what_there_was_no_time_for_is_named_with_its_cost(script, table):
         row.done = True
     assert "| `average` | Lytro | 2 | 2.0 h |" in text
     assert text.count("`average`") == 1
+
+
+def test_without_a_limit_of_time_everything_is_run(script, table):
+    measured, results = table
+    arguments = argparse.Namespace(**{**vars(measured.arguments), "seconds": None})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(script, "OURS", ("dsift", "average"))
+        patch.delenv("ALLFOCUS_RIVALS", raising=False)
+        whole = script.Table(arguments, METRICS)
+        assert [result.cells for result in whole.fill("grey")] == [result.cells for result in results["grey"]]
+    assert all(row.done for row in whole.rows)
 
 
 def test_without_any_time_there_is_no_page(script, table):
