@@ -9,8 +9,8 @@ from allfocus.fusion.depth import smooth_depth
 Map = NDArray[np.float32]
 
 TRUST = 0.2
-"""What the depth that the fusion decided for counts in holes, beside measurements. (Of 0.02 to 1 on rendered
-scenes; with more, the rims of near things grow again.)"""
+"""What the depth that the fusion decided for counts in holes, beside measurements. (Of 0.02 to 1 on
+rendered scenes; with more, the rims of near things grow again.)"""
 
 
 def fill_depth(measured: MeasuredDepth, decided: Map, confidence: Map, picture: Map) -> Map:
