@@ -190,7 +190,7 @@ def watched(browser: Browser, studio: Studio, not_for_ever: Any, has_failed: Any
             print(describe())
         context.close()
     unexpected = [text for text in seen[0].problems if not any(allowed in text for allowed in seen[0].allowed)]
-    assert unexpected == []
+    assert unexpected == [], "\n".join([*unexpected, describe()])
 
 
 def watch(page: Page, studio: Studio) -> Watched:
