@@ -10,6 +10,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import tifffile
@@ -18,6 +19,7 @@ import allfocus
 from allfocus.batch.cluster import Cluster
 from allfocus.batch.running import fuse_stacks
 from allfocus.cli.export_command import weights_of_run
+from allfocus.cli.main import allfocus as commands
 from allfocus.cli.main import run
 from allfocus.depth.units import read_length
 from allfocus.errors import InputError
@@ -59,6 +61,28 @@ def test_a_name_that_the_system_does_not_take_is_one_sentence(frames, tmp_path, 
     words = [known.get(word, word).replace("NAME", name) for word in COMMANDS[command]]
     assert run(words) == 2
     assert "unexpected" not in capsys.readouterr().err
+
+
+def test_no_empty_name_is_the_current_folder(frames, tmp_path, capsys, monkeypatch):
+    paths = [
+        own for command in commands.commands.values() for own in command.params if isinstance(own.type, click.Path)
+    ]
+    assert len(paths) > 30
+    for parameter in paths:
+        with pytest.raises(click.BadParameter, match="empty"):
+            parameter.type.convert("", parameter, None)
+    monkeypatch.chdir(frames)
+    assert run(["align", "0.png", "1.png", "-o", ""]) == 2
+    assert run(["fuse", "0.png", "1.png", "-o", "out.png", "--dark", ""]) == 2
+    assert capsys.readouterr().err.count("empty") == 2
+    for call, given in (
+        (allfocus.align_files, (".", "")),
+        (fuse_stacks, (".", "")),
+        (allfocus.fuse_files, ("", "o.png")),
+    ):
+        with pytest.raises(InputError, match="empty"):
+            call(*given)
+    assert sorted(os.listdir()) == ["0.png", "1.png"]
 
 
 def test_a_name_that_the_system_does_not_take_is_no_run_to_export():

@@ -17,7 +17,9 @@ from scripts import load_script
 
 import allfocus as allfocus_package
 from allfocus.cli.main import allfocus, run
+from allfocus.cli.man_pages import man_page
 from allfocus.images.writing import write_image
+from allfocus.scenes.catalogue import SCENES
 from allfocus.scenes.rendering import render_scene
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +75,7 @@ def understand(words: list[str]) -> None:
         known = {option for parameter in allfocus.params for option in parameter.opts} | {"-h", "--help"}
         assert words[0] in known, f"allfocus has no option {words[0]}"
         return
-    with click.Context(allfocus, info_name="allfocus") as parent:
+    with click.Context(allfocus, info_name="allfocus", **allfocus.context_settings) as parent:
         command = allfocus.get_command(parent, words[0])
         if command is None:
             raise click.UsageError(f"there is no command {words[0]!r}")
@@ -102,6 +104,19 @@ def test_every_command_in_a_block_is_understood(page):
             understand(words)
         except click.ClickException as error:
             pytest.fail(f"{name_of(page)}: allfocus {shlex.join(words)}: {error.format_message()}")
+
+
+def test_every_example_in_help_is_understood_and_its_command_has_some():
+    for name in ("fuse", "batch", "align", "serve", "open", "info", "relief", "scene"):
+        lines = (allfocus.commands[name].epilog or "").splitlines()[2:]
+        assert lines, f"allfocus {name} --help has no example"
+    for name, command in allfocus.commands.items():
+        lines = [line for line in (command.epilog or "").splitlines() if line.startswith("  allfocus ")]
+        for line in lines:
+            assert line.split()[1] == name
+            understand(shlex.split(line)[1:])
+        assert all(f"{line.strip()}\n".replace("-", "\\-") in man_page(allfocus, name) for line in lines)
+    assert all(name in (allfocus.commands["scene"].help or "") for name in SCENES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -17,6 +17,7 @@ from allfocus.batch.result_names import DEFAULT, check_template
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks, require_folder
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
+from allfocus.files.names import named_path
 from allfocus.files.protection import InputFiles
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.stack.options import FuseOptions
@@ -98,7 +99,7 @@ def fuse_stacks(
     chosen = replace(chosen, method=absolute_name(chosen.method))
     if chosen.dark is not None:
         chosen = replace(chosen, dark=os.path.abspath(chosen.dark))
-    root, target = require_folder(folder), Path(output).absolute()
+    root, target = require_folder(folder), named_path(output).absolute()
     check_options(chosen, maps, settle)
     check_template(name)
     if not patience >= 0 or (stop_after is not None and not stop_after >= 0):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from allfocus.errors import InputError
+from allfocus.files.names import named_path
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import name_key
 from allfocus.images.listing import RESULT_PREFIX, SUFFIXES, natural_order, split_pairs
@@ -42,7 +43,7 @@ class Stack:
 
 def require_folder(folder: str | os.PathLike[str]) -> Path:
     """The folder of the stacks, from the root on; raises InputError when it is none."""
-    root = Path(folder).absolute()
+    root = named_path(folder).absolute()
     if not os.path.isdir(root):
         raise InputError(f"{folder}: is not a folder; name the one that holds the stacks")
     return root

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from allfocus.cli.examples import examples
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import (
     json_option,
     overwrite_option,
@@ -19,9 +21,15 @@ from allfocus.images.limits import MAX_PIXELS
 MODELS = ("auto", "translation", "similarity", "affine", "homography")
 
 
-@click.command(short_help="Put the frames of a stack on one grid.")
-@click.argument("frames", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write into.")
+@click.command(
+    short_help="Put the frames of a stack on one grid.",
+    epilog=examples(
+        "allfocus align DSC*.tif -o aligned",
+        "allfocus align FOLDER -o aligned --model translation --keep-size",
+    ),
+)
+@click.argument("frames", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The folder to write into.")
 @click.option(
     "--model", type=click.Choice(MODELS), default="auto", show_default=True, help="Motion model fitted to each frame."
 )

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.after import AfterStacks, after_option
+from allfocus.cli.examples import examples
 from allfocus.cli.fusion_options import fusion_options, map_flag, map_options, preset_option, take_kinds
 from allfocus.cli.interruption import INTERRUPTED, ending_at_once
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import (
     echo,
     json_option,
@@ -72,13 +74,21 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
     return size
 
 
-@click.command(short_help="Fuse all stacks of a folder, also on a cluster.")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.command(
+    short_help="Fuse all stacks of a folder, also on a cluster.",
+    epilog=examples(
+        "allfocus batch SHOOT -o FUSED --dry-run",
+        "allfocus batch SHOOT -o FUSED --by auto --format tif --reports",
+        "allfocus batch INCOMING -o FUSED --watch",
+        "allfocus batch planes.ome.zarr -o fused.ome.zarr",
+    ),
+)
+@click.argument("folder", type=PATH)
 @click.option(
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The folder for the results; for planes a .zarr or .tif.",
 )
 @click.option(
@@ -99,7 +109,7 @@ def parse_memory(context: click.Context, parameter: click.Parameter, value: str 
 @click.option("--size", type=click.IntRange(min=2), help="Frames in each stack, counted off (--by number).")
 @click.option(
     "--manifest",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A CSV file with the columns stack and frame that lists the stacks, in place of --by.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show the stacks that were found.")

@@ -8,6 +8,7 @@ import click
 
 from allfocus.cli.interruption import INTERRUPTED
 from allfocus.cli.known_names import complete_method
+from allfocus.cli.paths import NamedPath
 from allfocus.cli.printing import echo, json_option, print_json, print_notice, print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--repeat", type=click.IntRange(1, 100), help="Rounds; default 3, or 1 with --quick.")
 @click.option(
     "--rivals",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NamedPath(dir_okay=False),
     help="A Python file that describes other programs, such as benchmarks/rivals/peers.py of the source tree.",
 )
 @click.option("--peers", help="Which of them to compare with, with commas, or none; default all.")
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=NamedPath(file_okay=False),
     default=Path("allfocus_benchmark"),
     show_default=True,
     help="The folder for tables and plots.",
 )
-@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="The folder that keeps the stacks.")
+@click.option("--cache", type=NamedPath(file_okay=False), help="The folder that keeps the stacks.")
 @json_option
 def benchmark(
     sets: str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.known_names import complete_method, complete_scene
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import (
     device_option,
     echo,
@@ -53,7 +54,7 @@ class DemoScores:
 
 
 @click.command(short_help="Render a stack, fuse it, measure the gain.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="demo", show_default=True, help="The folder.")
+@click.option("-o", "--output", type=PATH, default="demo", show_default=True, help="The folder.")
 @click.option(
     "--scene",
     "scene_name",

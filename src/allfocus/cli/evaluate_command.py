@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from allfocus.cli.examples import examples
 from allfocus.cli.known_names import complete_dataset, complete_method, complete_metric
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import (
     device_option,
     echo,
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
     from allfocus.evaluation.benchmark import EvaluationResult
 
 
-@click.command(short_help="Score methods on benchmark sets.")
+@click.command(
+    short_help="Score methods on benchmark sets.",
+    epilog=examples(
+        "allfocus evaluate --dataset lytro --data DATA --method ips --method dsift -o report",
+    ),
+)
 @click.option(
     "--dataset",
     "datasets",
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
     "folders",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The folder of the set, or the one that holds all sets; once, or once for each --dataset.",
 )
 @click.option(
@@ -71,9 +78,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the bootstrap intervals.")
 @click.option("--resume/--no-resume", default=True, show_default=True, help="Reuse what an earlier run left there.")
 @device_option
-@click.option(
-    "-o", "--output", required=True, type=click.Path(path_type=Path), help="The folder for tables, report and pictures."
-)
+@click.option("-o", "--output", required=True, type=PATH, help="The folder for tables, report and pictures.")
 @json_option
 def evaluate(
     datasets: tuple[str, ...],

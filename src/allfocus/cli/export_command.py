@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo, json_option, overwrite_option, print_json
 
 
 @click.command(short_help="Export trained weights to ONNX.")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .onnx file to write.")
+@click.argument("run", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The .onnx file to write.")
 @overwrite_option
 @json_option
 def export(run: Path, output: Path, overwrite: bool, as_json: bool) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from allfocus.cli.examples import examples
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo, json_option, overwrite_option, print_json, print_table
 from allfocus.cli.serve_command import require_web, work_option
 from allfocus.errors import InputError, OutputError
@@ -14,9 +16,16 @@ if TYPE_CHECKING:
     from allfocus.web.door import Door
 
 
-@click.command("export-project", short_help="Save a stack of the studio as a project file.")
+@click.command(
+    "export-project",
+    short_help="Save a stack of the studio as a project file.",
+    epilog=examples(
+        "allfocus export-project",
+        "allfocus export-project beetle -o beetle.allfocus --linked",
+    ),
+)
 @click.argument("stack", required=False)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; its ending is .allfocus.")
+@click.option("-o", "--output", type=PATH, help="The file to write; its ending is .allfocus.")
 @click.option("--linked", is_flag=True, help="Leave the frames out; whoever opens it is asked where they are.")
 @work_option
 @overwrite_option

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allfocus.cli.after import after_option, run_after_one
+from allfocus.cli.examples import examples
 from allfocus.cli.fusion_options import fusion_options, output_options, preset_option
 from allfocus.cli.interruption import ending_at_once
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import (
     echo,
     json_option,
@@ -27,12 +29,21 @@ if TYPE_CHECKING:
     from allfocus.stack.result import StackFusion
 
 
-@click.command(short_help="Fuse a stack into one sharp picture.")
-@click.argument("frames", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command(
+    short_help="Fuse a stack into one sharp picture.",
+    epilog=examples(
+        "allfocus fuse DSC*.tif -o sharp.tif",
+        "allfocus fuse FOLDER -o sharp.jpg --preset macro --report report.html",
+        "allfocus fuse FOLDER -o sharp.tif --depth-map depth.tif --z-step 2.5um",
+        "allfocus fuse DSC*.NEF -o sharp.dng",
+        "allfocus fuse cells.ome.tif -o fused.ome.tif --position 2 --time all",
+    ),
+)
+@click.argument("frames", nargs=-1, required=True, type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The file to write (.png .tif .jpg .webp .heic .dng .ome.tif .ome.zarr).",
 )
 @preset_option
@@ -40,7 +51,7 @@ if TYPE_CHECKING:
 @output_options
 @click.option(
     "--weights",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The file of weights for a method that takes them from outside; the same as --method NAME@FILE.",
 )
 @click.option("--dry-run", is_flag=True, help="Only check the frames and the outputs, and say what would be done.")

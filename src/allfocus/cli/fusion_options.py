@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from allfocus.cli.known_names import complete_method, complete_preset
+from allfocus.cli.paths import PATH
 from allfocus.stack.command_words import option_flags
 from allfocus.stack.options import KINDS, About, FuseOptions, describe_options, describe_outputs, offered
 
@@ -58,7 +58,7 @@ def _take_preset(context: click.Context, parameter: click.Parameter, name: str |
 def output_options(command: Function) -> Function:
     """Adds an option for every output of ``FuseOutputs`` to a command."""
     for name, about in reversed(describe_outputs().items()):
-        kind: Any = {"is_flag": True} if name == "overwrite" else {"type": click.Path(path_type=Path)}
+        kind: Any = {"is_flag": True} if name == "overwrite" else {"type": PATH}
         command = click.option(option_flags(name)[0], name, help=f"{about.help}.", **kind)(command)
     return command
 

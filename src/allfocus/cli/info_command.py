@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allfocus.cli.examples import examples
 from allfocus.cli.interruption import ending_at_once
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo, json_option, print_json
 
 if TYPE_CHECKING:
@@ -16,8 +18,13 @@ MOST_NAMES = 12
 """Positions that are named in a line."""
 
 
-@click.command(short_help="Show what a file of a microscope holds.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command(
+    short_help="Show what a file of a microscope holds.",
+    epilog=examples(
+        "allfocus info cells.ome.tif",
+    ),
+)
+@click.argument("files", nargs=-1, required=True, type=PATH)
 @json_option
 def info(files: tuple[Path, ...], as_json: bool) -> None:
     """Show what FILES hold (a TIFF, an OME-Zarr, a folder, or several files): positions, times, channels and planes.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from allfocus.cli.examples import HEADING
 from allfocus.version import __version__
 
 EXIT_CODES = {"0": "done", "2": "wrong usage or bad input", "130": "interrupted", "1": "anything else went wrong"}
@@ -46,7 +47,7 @@ def man_page(group: click.Group, name: str | None = None) -> str:
             *_paragraphs(command.help or ""),
             *_commands(group if name is None else None),
             *_options(command, context),
-            *_paragraphs(command.epilog or ""),
+            *_end(command.epilog or ""),
             ".SH EXIT STATUS",
             *(line for code, meaning in EXIT_CODES.items() for line in (".TP", f".B {code}", meaning)),
             ".SH SEE ALSO",
@@ -58,6 +59,16 @@ def man_page(group: click.Group, name: str | None = None) -> str:
 def _summary(command: click.Command) -> str:
     text = command.short_help or (command.help or "").partition(".")[0]
     return text.rstrip(".")
+
+
+def _end(epilog: str) -> Iterator[str]:
+    """What follows the options: examples under a heading of their own."""
+    heading, _, rest = epilog.partition(f"{HEADING}\n")
+    if not rest:
+        yield from _paragraphs(epilog)
+        return
+    yield ".SH EXAMPLES"
+    yield from _paragraphs(heading + rest)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

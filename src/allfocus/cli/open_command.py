@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allfocus.cli.examples import examples
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo
 from allfocus.cli.serve_command import require_web, work_option
 from allfocus.errors import InputError
@@ -14,9 +16,17 @@ if TYPE_CHECKING:
     from allfocus.web.door import Door
 
 
-@click.command("open", short_help="Open pictures, folders or projects in the studio.")
-@click.argument("paths", metavar="FILES...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--frames", type=click.Path(path_type=Path), help="Where the frames of a project are.")
+@click.command(
+    "open",
+    short_help="Open pictures, folders or projects in the studio.",
+    epilog=examples(
+        "allfocus open DSC*.tif",
+        "allfocus open SHOOT",
+        "allfocus open beetle.allfocus --frames /data/shoots",
+    ),
+)
+@click.argument("paths", metavar="FILES...", nargs=-1, required=True, type=PATH)
+@click.option("--frames", type=PATH, help="Where the frames of a project are.")
 @work_option
 @click.option("--port", type=click.IntRange(0, 65535), default=8400, show_default=True, help="Of a studio to start.")
 @click.option("--no-browser", is_flag=True, help="Do not open the page; print its address.")

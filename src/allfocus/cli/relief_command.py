@@ -5,16 +5,25 @@ from typing import Any
 
 import click
 
+from allfocus.cli.examples import examples
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo, json_option, overwrite_option, print_json, print_notice
 
 
-@click.command(short_help="Make a 3D model of a fused picture and its depth.")
-@click.argument("picture", type=click.Path(path_type=Path))
-@click.argument("depth", type=click.Path(path_type=Path))
+@click.command(
+    short_help="Make a 3D model of a fused picture and its depth.",
+    epilog=examples(
+        "allfocus relief sharp.tif depth.tif -o beetle.glb",
+        "allfocus relief sharp.png depth.png -o beetle.stl --pixel-size 2um --depth-range 1.5mm",
+        "allfocus relief sharp.png depth.png -o rocking.gif",
+    ),
+)
+@click.argument("picture", type=PATH)
+@click.argument("depth", type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="The file to write: .glb .obj .ply (mesh), .stl (closed body), .gif .webm (rocking), .png .jpg (stereo pair).",
 )

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
+from allfocus.cli.examples import examples
 from allfocus.cli.known_names import complete_scene
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo, json_option, overwrite_option, print_json
 
 
@@ -16,9 +18,14 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str) -
     return int(height), int(width)
 
 
-@click.command(short_help="Render a synthetic stack with its truth.")
+@click.command(
+    short_help="Render a synthetic stack with its truth.",
+    epilog=examples(
+        "allfocus scene desk -o stack --frames 10 --breathing 0.002 --shake 3",
+    ),
+)
 @click.argument("name", shell_complete=complete_scene)
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write into.")
+@click.option("-o", "--output", type=PATH, required=True, help="The folder to write into.")
 @click.option("--frames", type=int, default=8, show_default=True, help="Number of frames.")
 @click.option("--size", callback=parse_size, default="640x480", show_default=True, help="Width x height in pixels.")
 @click.option("--aperture", type=float, help="Strength of the blur; the scene's own by default.")
@@ -48,6 +55,8 @@ def scene(
     as_json: bool,
 ) -> None:
     """Render the scene NAME as a focus stack, with the exact picture that is sharp everywhere.
+
+    There are desk, insect, circuit, slope, foliage, flat and legs.
 
     Writes frames/frame_00.png ..., truth.png, depth.png (16 bit, near black, far white) and scene.json.
     """

@@ -5,21 +5,28 @@ from typing import Literal
 
 import click
 
+from allfocus.cli.examples import examples
 from allfocus.cli.known_names import complete_metric
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import json_option, print_json, print_passed_over, print_table, protocol_option
 
 
-@click.command(short_help="Score one fused picture.")
-@click.argument("fused", type=click.Path(path_type=Path))
+@click.command(
+    short_help="Score one fused picture.",
+    epilog=examples(
+        "allfocus score fused.png --source a.png --source b.png --reference truth.png",
+    ),
+)
+@click.argument("fused", type=PATH)
 @click.option(
     "--source",
     "sources",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A frame it was made of; give the option once for each.",
 )
-@click.option("--reference", type=click.Path(path_type=Path), help="The truth, for PSNR and SSIM.")
+@click.option("--reference", type=PATH, help="The truth, for PSNR and SSIM.")
 @click.option(
     "--metric",
     "metrics",

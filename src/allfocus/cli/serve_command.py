@@ -1,10 +1,11 @@
 """``allfocus serve``: the studio in a browser, and the same over HTTP."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from allfocus.cli.examples import examples
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import device_option, echo
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import MissingDependencyError
@@ -15,12 +16,18 @@ if TYPE_CHECKING:
 
 work_option = click.option(
     "--work",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The studio's folder, with its jobs and presets; else that of ALLFOCUS_WORK, or one in your cache.",
 )
 
 
-@click.command(short_help="Open the studio in a browser.")
+@click.command(
+    short_help="Open the studio in a browser.",
+    epilog=examples(
+        "allfocus serve",
+        "allfocus serve --work /data/studio --allow-folders /data/shoots",
+    ),
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need a token.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8400, show_default=True, help="Port; 0 takes a free one."
@@ -35,10 +42,10 @@ work_option = click.option(
 @click.option(
     "--allow-folders",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A folder below which the page may open local folders; once for each.",
 )
-@click.option("--reports", type=click.Path(path_type=Path), help="A folder with reports of allfocus evaluate to show.")
+@click.option("--reports", type=PATH, help="A folder with reports of allfocus evaluate to show.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Stacks fused at a time.")
 @click.option("--max-waiting", type=click.IntRange(min=0), default=200, show_default=True, help="Stacks that may wait.")
 @click.option("--max-jobs", type=click.IntRange(min=1), default=200, show_default=True, help="Jobs kept at a time.")

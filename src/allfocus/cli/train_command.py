@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allfocus.cli.examples import examples
+from allfocus.cli.paths import PATH
 from allfocus.cli.printing import echo, torch_device_option
 
 if TYPE_CHECKING:
     from allfocus.training.loop import TrainingProgress
 
 
-@click.command(short_help="Train a network on ordinary photos.")
-@click.argument("photos", type=click.Path(path_type=Path))
+@click.command(
+    short_help="Train a network on ordinary photos.",
+    epilog=examples(
+        "allfocus train PHOTOS --recipe ips -o run",
+        "allfocus train PHOTOS --recipe ips -o run --resume",
+    ),
+)
+@click.argument("photos", type=PATH)
 @click.option(
     "--recipe",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="The TOML file that describes the run, or one that ships: ips, ips-paper, ifcnn ...",
 )
-@click.option("-o", "--output", "run", type=click.Path(path_type=Path), required=True, help="The folder of the run.")
+@click.option("-o", "--output", "run", type=PATH, required=True, help="The folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where a stopped run left off.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; repeat it.")
-@click.option("--start", type=click.Path(path_type=Path), help="Begin with these weights (.safetensors).")
+@click.option("--start", type=PATH, help="Begin with these weights (.safetensors).")
 @click.option("--stop-after", type=float, metavar="SECONDS", help="Stop then, with a checkpoint to resume from.")
 @torch_device_option
 def train(

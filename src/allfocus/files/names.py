@@ -1,6 +1,10 @@
-"""Names that a file can have on every system."""
+"""Names that a file can have: at all, and on every system."""
 
+import os
 import re
+from pathlib import Path
+
+from allfocus.errors import InputError
 
 FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 """What Windows allows in no name."""
@@ -8,6 +12,18 @@ DEVICES = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9�
 """Names that Windows takes for devices, whatever their ending."""
 LONGEST = 200
 """Letters; room is left for what is put before and after a name."""
+
+
+def named_path(path: str | os.PathLike[str]) -> Path:
+    """The path that a user named; InputError for an empty text, which Python would take for the current folder.
+
+    Example:
+        >>> named_path("a.png").name
+        'a.png'
+    """
+    if not os.fspath(path):
+        raise InputError("the name of a file or folder is empty; give one, or . for the current folder")
+    return Path(path)
 
 
 def is_portable(name: str) -> bool:

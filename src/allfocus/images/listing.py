@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allfocus.errors import InputError
+from allfocus.files.names import named_path
 
 Paths = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
 
@@ -35,7 +36,7 @@ def list_files(paths: Paths) -> list[Path]:
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[Path] = []
-    for path in map(Path, given):
+    for path in map(named_path, given):
         if os.path.isdir(path):
             found.extend(_pictures_of_folder(path))
         elif glob.has_magic(str(path)) and not os.path.lexists(path):

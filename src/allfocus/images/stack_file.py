@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from allfocus.errors import InputError
+from allfocus.files.names import named_path
 from allfocus.images.decoded import Header
 from allfocus.images.decoders import TIFF, find_format
 from allfocus.images.dimensions import Channel, Dimensions, whole_number
@@ -136,7 +137,7 @@ def open_stack_file(paths: Paths) -> StackFile:
         InputError: it is missing, damaged, or holds no pictures.
         MissingDependencyError: an OME-Zarr needs a package that is not installed.
     """
-    given = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    given = list(map(named_path, [paths] if isinstance(paths, str | os.PathLike) else paths))
     if len(given) == 1 and os.path.isdir(given[0]) and is_zarr(given[0]):
         return _open_zarr(given[0])
     files = list_files(given)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from allfocus.files.names import named_path
 from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.images.image import Image
 from allfocus.images.writing import check_output, encode_image
@@ -37,7 +38,7 @@ def write_scene(scene: Scene, folder: str | os.PathLike[str], *, overwrite: bool
         ...     [path.name for path in paths], sorted(os.listdir(Path(place) / "flat"))
         (['frame_00.png', 'frame_01.png'], ['depth.png', 'frames', 'scene.json', 'truth.png'])
     """
-    folder = Path(folder)
+    folder = named_path(folder)
     digits = max(2, len(str(len(scene.frames) - 1)))
     paths = [folder / "frames" / f"frame_{number:0{digits}d}.png" for number in range(len(scene.frames))]
     near, far = float(scene.depth.min()), float(scene.depth.max())

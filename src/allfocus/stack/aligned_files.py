@@ -11,6 +11,7 @@ import numpy as np
 from allfocus.alignment.placement import Window, common_window, place_frame, whole_pixels
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
 from allfocus.errors import InputError
+from allfocus.files.names import named_path
 from allfocus.files.placing import StagedFiles, made_folder
 from allfocus.files.protection import InputFiles
 from allfocus.images.encoders import ENCODERS
@@ -89,7 +90,7 @@ def align_files(
         ...     [path.name for path in align_files(paths, f"{place}/aligned").files]
         ['0.png', '1.png']
     """
-    notes, target = RunNotes(progress, notice), Path(folder)
+    notes, target = RunNotes(progress, notice), named_path(folder)
     reader = open_stack(paths, max_pixels=max_pixels, on_bad_frame=notes.leave_out if skip_bad else None)
     for sentence in reader.notices:
         notes.say(sentence)

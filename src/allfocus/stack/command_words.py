@@ -56,6 +56,9 @@ def command_words(name: str, state: str) -> str:
     Example:
         >>> command_words("align", "off"), command_words("linear_light", "default"), command_words("overwrite", "on")
         ('add --no-align', 'leave out --linear-light', 'add --overwrite')
+        >>> command_words("align", "default")  # what is on by itself was switched off
+        'leave out --no-align'
     """
     on, off = option_flags(name)
-    return {"on": f"add {on}", "off": f"add {off or on}", "default": f"leave out {on}"}.get(state, f"set {on}")
+    given = off if getattr(FuseOptions, name, None) is True else on
+    return {"on": f"add {on}", "off": f"add {off or on}", "default": f"leave out {given}"}.get(state, f"set {on}")

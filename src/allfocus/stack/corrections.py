@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
+from allfocus.files.names import named_path
 from allfocus.images.frame_corrections import FrameCorrections
 from allfocus.images.frame_file import list_frames
 from allfocus.images.hot_pixels import HotPixelFinder
@@ -39,7 +40,7 @@ def check_dark(dark: str | None, reader: StackReader) -> None:
     """Raise InputError when a dark frame is not one picture of the size and kind of the frames, and none of them."""
     if dark is None:
         return
-    if os.path.isdir(dark or "."):
+    if os.path.isdir(named_path(dark)):
         raise InputError("a dark frame is one picture; this is a folder", where=dark, code="bad-option")
     found = list_frames([dark])
     if len(found) != 1:

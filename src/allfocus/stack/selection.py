@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from allfocus.errors import InputError, OutputError
+from allfocus.files.names import named_path
 from allfocus.images.calibrated_files import imagej_cannot, is_ome_tiff, is_zarr_name
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
 from allfocus.images.frame_file import FrameFile
@@ -125,7 +126,7 @@ def _nothing_to_choose(why: str, channel: str) -> InputError:
 
 def _find_file(paths: Paths) -> StackFile | None:
     """What a microscope left; None for pictures, which others look at more closely, with the errors that they have."""
-    given = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    given = list(map(named_path, [paths] if isinstance(paths, str | os.PathLike) else paths))
     zarr = len(given) == 1 and os.path.isdir(given[0]) and is_zarr(given[0])
     try:
         files = [] if zarr else list_files(given)

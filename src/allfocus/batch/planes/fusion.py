@@ -45,6 +45,7 @@ from allfocus.batch.planes.work_folder import (
 from allfocus.batch.stack_task import software_key
 from allfocus.depth.units import DepthScale, Length, read_length
 from allfocus.errors import InputError, OutputError
+from allfocus.files.names import named_path
 from allfocus.files.protection import existing_file
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
@@ -142,7 +143,7 @@ def fuse_planes(
         AllfocusError: A block could not be fused; what is done is kept for the next run.
     """
     began = clock.monotonic()
-    target = Path(output).absolute()
+    target = named_path(output).absolute()
     if block < CHUNK or block % CHUNK:
         raise InputError(f"block is a multiple of {CHUNK} pixels; found {block}")
     if channel is not None and channel < 0:
