@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 import tifffile
 
+import allfocus
 from allfocus.cli.main import run
 from allfocus.errors import AllfocusError, InputError
 from allfocus.images.dimensions import Dimensions, whole_number
 from allfocus.images.frame_file import list_frames
 from allfocus.images.stack_file import open_stack_file
 from allfocus.stack.pipeline import fuse_files
+from allfocus.web.channel_planes import find_stacks_in
 
 zarr = pytest.importorskip("zarr", reason="needs the extra batch")
 
@@ -133,6 +135,75 @@ def test_files_that_hold_whole_stacks_are_opened(tmp_path, kind):
     text, count, channels = SOUND[kind]
     found = open_stack_file(write_pages(tmp_path / "1.ome.tif", text, count))
     assert len(found.positions[0].channels) == channels
+
+
+SETS: dict[str, dict[str, list[tuple[int, int]]]] = {
+    "a file for each channel": {"dapi": [(z, 0) for z in range(3)], "gfp": [(z, 1) for z in range(3)]},
+    "a file for each plane": {str(z): [(z, 0), (z, 1)] for z in range(3)},
+    "a file for each page": {f"{z}{c}": [(z, c)] for z in range(3) for c in range(2)},
+}
+
+
+def write_set(folder: Path, files: dict[str, list[tuple[int, int]]]) -> dict[str, Path]:
+    """The planes of two channels in several files; the values of channel 1 are half of those of channel 0."""
+    entries = "".join(plane(file, page, z, c) for file, own in files.items() for page, (z, c) in enumerate(own))
+    for file, own in files.items():
+        text = ome(entries, channels=2, head=f' UUID="urn:uuid:{file}"').replace('ID="Channel:0:1"', 'Name="GFP"')
+        with tifffile.TiffWriter(folder / f"{file}.ome.tif") as writer:
+            for number, (z, c) in enumerate(own):
+                text_here = text if number == 0 else None
+                writer.write(PLANES[z] // (c + 1), photometric="minisblack", description=text_here, metadata=None)
+    return {file: folder / f"{file}.ome.tif" for file in files}
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_channels_in_several_files_are_fused_as_channels_and_never_as_one_stack(tmp_path, kind):
+    (tmp_path / "set").mkdir()
+    paths = write_set(tmp_path / "set", SETS[kind])
+    found = open_stack_file(tmp_path / "set")
+    assert [channel.name for channel in found.positions[0].channels] == ["1", "GFP"]
+    assert (found.positions[0].planes, found.notices) == (3, ())
+    fuse_files(tmp_path / "set", tmp_path / "fused.ome.tif", decide_by="each", **OPTIONS)
+    fused = tifffile.imread(tmp_path / "fused.ome.tif").astype(int)
+    expected = np.stack([np.rint((PLANES // (c + 1)).mean(axis=0)) for c in range(2)])
+    assert np.abs(fused - expected).max() <= 1
+    with pytest.raises(InputError, match="several channels"):
+        allfocus.align_files(tmp_path / "set", tmp_path / "aligned")
+    last = [*paths.values()][-1]
+    kept = last.read_bytes()
+    with pytest.raises(InputError, match="will not be replaced"):
+        fuse_files(tmp_path / "set", last, overwrite=True, channels="1", **OPTIONS)
+    with pytest.raises(InputError, match="will not be replaced"):
+        allfocus.fuse_planes(tmp_path / "set", last, overwrite=True, channels="1")
+    assert last.read_bytes() == kept
+
+
+def test_part_of_a_set_is_told_or_refused(tmp_path):
+    by_channel, by_plane = write_set(tmp_path, SETS["a file for each channel"]), tmp_path / "planes"
+    said: list[str] = []
+    fuse_files(by_channel["gfp"], tmp_path / "fused.tif", notice=said.append, **OPTIONS)
+    assert said[0].startswith("1 of the 2 files of this OME-TIFF")
+    by_plane.mkdir()
+    paths = write_set(by_plane, SETS["a file for each plane"])
+    with pytest.raises(InputError, match=r"lies in 2\.ome\.tif, which was not given"):
+        fuse_files([paths["0"], paths["1"]], tmp_path / "part.tif", **OPTIONS)
+    with pytest.raises(InputError, match="is not one of the files"):
+        fuse_files([paths["0"], by_channel["gfp"]], tmp_path / "part.tif", **OPTIONS)
+    with pytest.raises(InputError, match="the studio takes it as one file"):
+        find_stacks_in(by_channel["gfp"])
+
+
+def test_a_description_beside_the_files_of_a_set_is_read(tmp_path):
+    paths = write_set(tmp_path, SETS["a file for each page"])
+    with tifffile.TiffFile(paths["00"]) as first:
+        whole = first.ome_metadata
+    for file, path in paths.items():
+        text = BINARY.replace("urn:uuid:1", f"urn:uuid:{file}")
+        tifffile.imwrite(path, tifffile.imread(path), description=text, metadata=None)
+    with pytest.raises(InputError, match="not beside it"):
+        fuse_files(tmp_path, tmp_path / "fused.tif", **OPTIONS)
+    (tmp_path / "a.companion.ome").write_text(str(whole), encoding="utf-8")
+    assert len(open_stack_file(tmp_path).positions[0].channels) == 2
 
 
 def test_a_list_of_many_entries_is_looked_through_quickly(tmp_path):

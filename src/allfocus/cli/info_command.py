@@ -8,7 +8,7 @@ import click
 from allfocus.cli.examples import examples
 from allfocus.cli.interruption import ending_at_once
 from allfocus.cli.paths import PATH
-from allfocus.cli.printing import echo, json_option, print_json
+from allfocus.cli.printing import echo, json_option, print_json, print_notice
 
 if TYPE_CHECKING:
     from allfocus.images.dimensions import Dimensions, Objective
@@ -39,6 +39,8 @@ def info(files: tuple[Path, ...], as_json: bool) -> None:
         positions = [held.to_plain() for held in found.positions]
         print_json({"file": found.path, "kind": found.kind, "positions": positions})
         return
+    for sentence in found.notices:
+        print_notice(sentence)
     echo(f"{found.path}: {found.kind}")
     names = [held.name for held in found.positions]
     if len(names) > 1:

@@ -11,6 +11,26 @@ Plane = tuple[int, int, int]
 """Numbers along z, c and t, from 0."""
 File = tuple[str, str]
 """UUID and name."""
+Place = tuple[File | None, int]
+"""File and page, from 0; None is the file that has the description."""
+
+
+def list_places(description: str) -> list[dict[Plane, Place]]:
+    """Where each plane of each image lies, as OME-XML says it.
+
+    Raises:
+        ElementTree.ParseError: it is no XML.
+    """
+    root = ElementTree.fromstring(description.encode())
+    images = []
+    for pixels in (each for each in root.iter() if each.tag.endswith("Pixels")):
+        found: dict[Plane, Place] = {}
+        sizes = _sizes_of(pixels)
+        for part in _parts_of(pixels):
+            file, first = _file_of(part), _number(part, "IFD", 0)
+            found.update((plane, (file, first + page)) for page, plane in enumerate(_listed(part, sizes)))
+        images.append(found)
+    return images
 
 
 def require_own_planes(description: str, *, pages: int, name: str) -> None:
@@ -31,7 +51,7 @@ def require_own_planes(description: str, *, pages: int, name: str) -> None:
         return  # told by those who read it
     elsewhere = next((each for each in root.iter() if each.tag.endswith("BinaryOnly")), None)
     if elsewhere is not None:
-        raise _incomplete(f"what its planes are is said in another file ({elsewhere.get('MetadataFile', 'not named')})")
+        raise incomplete(f"what its planes are is said in another file ({elsewhere.get('MetadataFile', 'not named')})")
     pixels = [each for each in root.iter() if each.tag.endswith("Pixels")]
     if not pixels:
         raise InputError("its description (OME) says nothing about its planes; save it again", code="damaged-picture")
@@ -41,21 +61,23 @@ def require_own_planes(description: str, *, pages: int, name: str) -> None:
     for each in pixels:
         here: set[Plane] = set()
         there: set[Plane] = set()
+        sizes = _sizes_of(each)
         for part in _parts_of(each):
-            (here if _file_of(part) in (None, itself) else there).update(_listed(part, each))
+            (here if _file_of(part) in (None, itself) else there).update(_listed(part, sizes))
         own += len(here) or not there
         lost = {plane[1:] for plane in here} & {plane[1:] for plane in there}
         if lost:
             missing = sorted({plane[0] + 1 for plane in there if plane[1:] in lost})
-            raise _incomplete(f"of a stack with planes in it, {len(missing)} (the first is {missing[0]}) lie elsewhere")
+            raise incomplete(f"of a stack with planes in it, {len(missing)} (the first is {missing[0]}) lie elsewhere")
     if not own:
-        raise _incomplete("all planes that it speaks of lie elsewhere")
+        raise incomplete("all planes that it speaks of lie elsewhere")
 
 
-def _incomplete(why: str) -> InputError:
+def incomplete(why: str) -> InputError:
+    """The error for files that are not the whole of a stack."""
     return InputError(
         f"is one of several files of an OME-TIFF: {why}",
-        hint="save the stack as one file (Bio-Formats: export as OME-TIFF)",
+        hint=["give all its files together", "save the stack as one file (Bio-Formats: export as OME-TIFF)"],
         code="incomplete-stack",
     )
 
@@ -77,20 +99,27 @@ def _itself(files: set[File], uuid: str | None, name: str) -> File | None:
     return next(iter(files)) if len(files) == 1 else next((file for file in files if file[1] == name), None)
 
 
-def _listed(part: Element, pixels: Element) -> Iterator[Plane]:
-    """The planes that one entry of the list names: one, or so many in the order of the dimensions."""
+def _sizes_of(pixels: Element) -> dict[str, int]:
+    """How many planes, channels and times there are, in the order in which planes are counted."""
     sizes = {axis: max(1, _number(pixels, f"Size{axis}", 1)) for axis in "ZCT"}
+    # The colours of a picture count as channels, and lie on one page.
+    samples = max((_number(each, "SamplesPerPixel", 1) for each in pixels if each.tag.endswith("Channel")), default=1)
+    sizes["C"] = max(1, sizes["C"] // max(1, samples))
     order = [axis for axis in str(pixels.get("DimensionOrder", "")) if axis in sizes]
-    order = order if sorted(order) == ["C", "T", "Z"] else ["Z", "C", "T"]
+    return {axis: sizes[axis] for axis in (order if sorted(order) == ["C", "T", "Z"] else "ZCT")}
+
+
+def _listed(part: Element, sizes: dict[str, int]) -> Iterator[Plane]:
+    """The planes that one entry of the list names: one, or so many in the order of the dimensions."""
     total, begin = 1, 0
-    for axis in order:
+    for axis in sizes:
         begin += _number(part, f"First{axis}", 0) * total
         total *= sizes[axis]
     # Without a number an entry names one plane where it says which page, and else all.
     count = _number(part, "PlaneCount", total if part.get("IFD") is None else 1)
     for place in range(begin, min(total, begin + count)):
         named = {}
-        for axis in order:
+        for axis in sizes:
             place, named[axis] = divmod(place, sizes[axis])
         yield named["Z"], named["C"], named["T"]
 

@@ -19,6 +19,7 @@ from allfocus.images.dimensions import Channel, Dimensions, whole_number
 from allfocus.images.frame_file import FrameFile, list_frames, read_headers
 from allfocus.images.listing import Paths, list_files
 from allfocus.images.numbered_names import NumberedFiles, group_numbered
+from allfocus.images.ome_sets import OmeSet, open_ome_set
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.ome_zarr_planes import ZarrStack
 from allfocus.images.ome_zarr_reading import dimensions_of, list_images
@@ -58,6 +59,19 @@ class StackFile:
     """One for each plane, where every plane lies in a file of its own with all its channels."""
     called: tuple[str, ...] = ()
     """What messages call each of these files, where that is not its own name."""
+    of_set: OmeSet | None = field(default=None, repr=False)
+    """Where its planes lie, if that is in some of the several files of an OME-TIFF."""
+    files: tuple[Path, ...] = field(default=(), repr=False)
+    """The files of that set, in the order in which it counts them, or those of a stack of plain pictures."""
+    notices: tuple[str, ...] = ()
+    """What was found when it was opened, one sentence each."""
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """Every file that it is read from, whichever of its planes are taken: none of them may be written."""
+        if self.numbered is not None:
+            return tuple(path for files in self.numbered.files for path in files.values())
+        return self.files or tuple(part.path for part in self.parts) or (self.path,)
 
     @property
     def is_plain(self) -> bool:
@@ -107,13 +121,29 @@ class StackFile:
                         code="unsupported-picture",
                     )
             return [own[0] for own in found]
+        if self.of_set is not None:
+            return self._frames_of_set(self.of_set, position, time, channel)
         if self.tiff is None:
-            return list_frames(self.path)
+            return list_frames(self.files or self.path)
         pages = [int(page) for page in self.tiff.pages[position][time, channel]]
         headers = with_file(self.path, lambda file: guarded(self.path, lambda: read_page_headers(file, pages)))
         return [
             FrameFile(self.path, header, label=self._label(position, time, channel, number))
             for number, header in enumerate(headers, start=1)
+        ]
+
+    def _frames_of_set(self, found: OmeSet, position: int, time: int, channel: int) -> list[FrameFile]:
+        places = [(int(file), int(page)) for file, page in found.places[position][time, channel]]
+        headers: dict[tuple[int, int], Header] = {}
+        for number in dict.fromkeys(file for file, _ in places):
+            path, pages = self.files[number], [page for file, page in places if file == number]
+            read = with_file(
+                path, lambda file, path=path, pages=pages: guarded(path, lambda: read_page_headers(file, pages))
+            )
+            headers.update(((number, page), header) for page, header in zip(pages, read, strict=True))
+        return [
+            FrameFile(self.files[place[0]], headers[place], label=self._label(position, time, channel, plane))
+            for plane, place in enumerate(places, start=1)
         ]
 
     def _part(self, number: int, channel: int) -> FrameFile:
@@ -141,12 +171,38 @@ def open_stack_file(paths: Paths) -> StackFile:
     if len(given) == 1 and os.path.isdir(given[0]) and is_zarr(given[0]):
         return _open_zarr(given[0])
     files = list_files(given)
+    found = open_set(files)
+    if found is not None:
+        return found
     if len(files) == 1:
         return _open_file(files[0])
     grouped = group_numbered(files)
     if grouped is not None:
         return _open_numbered(given, grouped)
     return open_planes(files) or _open_plain(given, files)
+
+
+def open_set(files: Sequence[Path], called: Sequence[str] = ()) -> StackFile | None:
+    """What files of an OME-TIFF hold that is spread over several; None for files of any other kind.
+
+    Args:
+        files: All of the set, or some of them that hold whole stacks.
+        called: Their names, where they are stored under others.
+
+    Raises:
+        InputError: a file belongs to another set, or planes of a stack lie in files that were not given.
+    """
+    try:
+        found = open_ome_set(files, called)
+    except InputError as error:
+        if error.code in ("incomplete-stack", "several-stacks"):
+            error.set_place(called[0] if called else files[0])
+            raise
+        return None  # told by those who read it as a picture
+    if found is None:
+        return None
+    path = files[0] if len(files) == 1 else files[0].parent
+    return StackFile(path, "OME-TIFF", found.positions, of_set=found, files=tuple(files), notices=found.notices)
 
 
 def open_planes(files: Sequence[Path], called: Sequence[str] = ()) -> StackFile | None:
@@ -233,7 +289,7 @@ def _open_plain(given: Sequence[Path], files: Sequence[Path]) -> StackFile:
     first = list_frames(files[0])
     count = len(files) if len(first) == 1 else sum(len(list_frames(file)) for file in files)
     held = replace(_plain_dimensions(first, given[0].stem), planes=count)
-    return StackFile(given[0], "folder" if len(given) == 1 else "files", (held,))
+    return StackFile(given[0], "folder" if len(given) == 1 else "files", (held,), files=tuple(files))
 
 
 def _open_numbered(given: Sequence[Path], found: NumberedFiles) -> StackFile:

@@ -15,7 +15,9 @@ from allfocus.images.frame_file import FrameFile, frames_of
 from allfocus.images.image import Image, ImageStack, require_match
 from allfocus.images.limits import MAX_PIXELS
 from allfocus.images.listing import Paths, list_files, split_pairs
+from allfocus.images.numbered_names import group_numbered
 from allfocus.images.reading import errors_about, guarded
+from allfocus.images.stack_file import open_set
 from allfocus.images.stack_reader import StackReader, require_promise
 from allfocus.images.video import choose_frames, is_video
 from allfocus.progress import Notice
@@ -94,6 +96,7 @@ def open_stack(
     files = list_files(paths)
     if names is not None and len(names) != len(files):
         raise ValueError(f"{len(names)} names were given for {len(files)} files")
+    _require_one_stack(files, names)
     taken, passed = split_pairs(files if names is None else list(map(Path, names)), pairs)
     for number, path in ((number, files[number]) for number in taken):
         called = None if names is None else names[number]
@@ -128,6 +131,26 @@ def open_stack(
         counted=counted,
         notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept)],
     )
+
+
+def _require_one_stack(files: Sequence[Path], names: Sequence[str] | None) -> None:
+    """Raise InputError for files whose names or descriptions tell that they are several channels, times or positions.
+
+    Whoever can choose among them (``stack/selection.py``) has done so before.
+    """
+    if len(files) < 2:
+        return
+    called = names or [file.name for file in files]
+    numbered = group_numbered([Path(name) for name in called])
+    found = open_set(files, called) if numbered is None else None
+    several = numbered is not None or (found is not None and not found.is_plain)
+    if several:
+        raise InputError(
+            "these files are the planes of several channels, times or positions, and a stack is one of them; give the "
+            "files of one, or save all of it as one file",
+            where=called[0],
+            code="several-stacks",
+        )
 
 
 def _tell_videos(frames: Sequence[FrameFile]) -> list[str]:

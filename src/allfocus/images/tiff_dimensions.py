@@ -62,6 +62,20 @@ def describe_tiff(file: BinaryIO) -> TiffStack:
     return TiffStack(kind, tuple(held for held, _ in found), tuple(pages for _, pages in found))
 
 
+def describe_page(file: BinaryIO, page: int) -> Dimensions:
+    """Size and type of one page of a TIFF file, from 0.
+
+    Raises:
+        InputError: there is no such page.
+    """
+    with open_tiff(file) as tiff:
+        if not 0 <= page < len(tiff.pages):
+            raise InputError(
+                "its description names pages that it does not have; the file is damaged", code="damaged-picture"
+            )
+        return _generic(page_of(tiff, page).aspage(), "1")
+
+
 def _plain_pages(tiff: "TiffFile") -> TiffStack:
     """A file that says nothing: its pages are planes, reduced copies left out."""
     frames = [index for index in range(len(tiff.pages)) if not page_of(tiff, index).is_reduced]

@@ -222,7 +222,13 @@ def plan_stack(
             pairs=options.pairs,
         )
     else:
-        reader = StackReader(selection.frames(0, 0), max_pixels=options.max_pixels, keep_bytes=keep_bytes)
+        reader = StackReader(
+            selection.frames(0, 0),
+            max_pixels=options.max_pixels,
+            keep_bytes=keep_bytes,
+            files=selection.file.inputs,
+            notices=selection.file.notices,
+        )
     shown = outputs if names is None else outputs.without_folders()
     plan = StackPlan(reader, outputs, options, method, shown, command_line(names or paths, shown, options), selection)
     if selection is not None and not selection.is_one:

@@ -13,7 +13,7 @@ from allfocus.images.frame_file import FrameFile
 from allfocus.images.listing import TIFF_SUFFIXES, list_files
 from allfocus.images.numbered_names import group_numbered
 from allfocus.images.ome_zarr_folders import is_zarr
-from allfocus.images.stack_file import StackFile, as_colour, open_planes, open_stack_file
+from allfocus.images.stack_file import StackFile, as_colour, open_planes, open_set, open_stack_file
 from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
 
 CALIBRATED_KINDS = ("OME-TIFF", "ImageJ TIFF")
@@ -130,11 +130,12 @@ def _find_file(paths: Paths) -> StackFile | None:
     zarr = len(given) == 1 and os.path.isdir(given[0]) and is_zarr(given[0])
     try:
         files = [] if zarr else list_files(given)
-        if len(files) > 1 and group_numbered(files) is None:
+        found = open_set(files) if files else None
+        if found is None and len(files) > 1 and group_numbered(files) is None:
             return open_planes(files)
-        found = open_stack_file(given)
+        found = found or open_stack_file(given)
     except InputError as error:
-        if zarr or error.code in ("incomplete-stack", "unsupported-picture", "damaged-picture"):
+        if zarr or error.code in ("incomplete-stack", "several-stacks", "unsupported-picture", "damaged-picture"):
             raise
         return None
     described = zarr or found.numbered is not None or not found.is_plain or found.kind in CALIBRATED_KINDS

@@ -41,6 +41,14 @@ def find_stacks_in(file: Path) -> StackFile | None:
             raise
         return None  # told by those who read it as a picture
     first = found.positions[0]
+    if found.of_set is not None and first.count * len(found.positions) > 1:
+        # Its pages become frames, and those of a second file would join them, whatever channel that holds.
+        raise InputError(
+            "is one of several files of an OME-TIFF, and the studio takes it as one file",
+            where=file,
+            hint=["save it as one (Bio-Formats: export as OME-TIFF)", "fuse its folder with `allfocus fuse`"],
+            code="incomplete-stack",
+        )
     several = len(found.positions) > 1 or first.times > 1 or len(first.channels) > 1
     return found if several or found.zarr else None
 

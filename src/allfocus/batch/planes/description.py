@@ -78,6 +78,7 @@ def describe_planes(
     stack = dataclasses.replace(
         stack,
         taken=tuple(taken) if several else None,
+        files=() if found.zarr else tuple(str(file.absolute()) for file in found.inputs),
         time=time_number,
         held=chosen,
         fill_missing=fill_missing,

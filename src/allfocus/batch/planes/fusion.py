@@ -167,7 +167,7 @@ def fuse_planes(
         )
     targets = {name: map_path(target, name) for name in _check_maps(maps, stack)}
     for path in (target, *targets.values()):
-        refuse_inputs(path, stack.files, Path(planes).absolute() if stack.zarr else None)
+        refuse_inputs(path, [Path(file) for file in stack.files], Path(planes).absolute() if stack.zarr else None)
         _check_place(path)
     block = block_side(block, stack.channels)
     asked: dict[str, Any] = {

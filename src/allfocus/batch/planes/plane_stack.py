@@ -30,6 +30,8 @@ class PlaneStack:
     """For OME-Zarr."""
     pages: tuple[tuple[str, int], ...] = ()
     """For TIFF: the file and page of each plane, channel after channel."""
+    files: tuple[str, ...] = ()
+    """For TIFF: every file that was given, those of channels that are not taken too."""
     taken: tuple[int, ...] | None = None
     """The channels that are taken, from 0; None where planes are grey or colour pictures."""
     time: int = 0
@@ -73,11 +75,6 @@ class PlaneStack:
             return self
         pages = self.pages[layer * self.count : (layer + 1) * self.count]
         return dataclasses.replace(self, channels=1, taken=(self.taken[layer],), pages=pages, composite=None)
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that hold the planes; none for OME-Zarr, all of whose folder does."""
-        return [Path(path) for path in dict.fromkeys(path for path, _ in self.pages)]
 
     @property
     def shape(self) -> tuple[int, ...]:
