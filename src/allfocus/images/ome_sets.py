@@ -68,11 +68,12 @@ def open_ome_set(files: Sequence[Path], called: Sequence[str] = ()) -> OmeSet | 
         listed = list_places(text)
     except ElementTree.ParseError:
         return None  # told by those who read it
-    known = {place[0] for image in listed for place in image.values() if place[0] is not None}
+    known = {place[0] for image in listed for place in image.values()}
+    named = {file for file in known if file is not None}
     if len(known) < 2:
         return None
-    numbers = _find_files(files, called, known)
-    missing = len(known) - len(set(numbers.values()))
+    numbers = {None: 0, **_find_files(files, called, named)} if elsewhere is None else _find_files(files, called, named)
+    missing = len(known - set(numbers))
     found = [_arrange(held, image, numbers) for held, image in zip(describe_images(text), listed, strict=True) if image]
     kept = [each for each in found if each is not None]
     if not kept:
@@ -123,15 +124,15 @@ def _read_beside(path: Path, name: str) -> str:
     return text
 
 
-def _find_files(files: Sequence[Path], called: Sequence[str], known: set[File]) -> Mapping[File, int]:
+def _find_files(files: Sequence[Path], called: Sequence[str], known: set[File]) -> dict[File | None, int]:
     """Which of the files given is which of the set: by its UUID, or by its name where it has none."""
     by_uuid, by_name = {file[0]: file for file in known}, {file[1]: file for file in known}
-    numbers: dict[File, int] = {}
+    numbers: dict[File | None, int] = {}
     for number, path in enumerate(files):
         name = called[number] if called else path.name
         found = UUID_OF_FILE.search(_description(path)[0][:10_000])
         file = by_name.get(name) if found is None else by_uuid.get(found[1])
-        if file is None and len(files) > 1:
+        if file is None and number > 0:
             first = called[0] if called else files[0].name
             raise InputError(
                 f"is not one of the files of the OME-TIFF that {first} belongs to; give the files of one at a time",
@@ -144,7 +145,7 @@ def _find_files(files: Sequence[Path], called: Sequence[str], known: set[File]) 
 
 
 def _arrange(
-    held: Dimensions, image: Mapping[Plane, Place], numbers: Mapping[File, int]
+    held: Dimensions, image: Mapping[Plane, Place], numbers: Mapping[File | None, int]
 ) -> tuple[Dimensions, NDArray[np.int64]] | None:
     """What of a position lies in the files given, and where; None where nothing does."""
     own = {plane: (numbers[file], page) for plane, (file, page) in image.items() if file in numbers}

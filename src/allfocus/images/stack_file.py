@@ -126,7 +126,7 @@ class StackFile:
         if self.tiff is None:
             return list_frames(self.files or self.path)
         pages = [int(page) for page in self.tiff.pages[position][time, channel]]
-        headers = with_file(self.path, lambda file: guarded(self.path, lambda: read_page_headers(file, pages)))
+        headers = _page_headers(self.path, pages)
         return [
             FrameFile(self.path, header, label=self._label(position, time, channel, number))
             for number, header in enumerate(headers, start=1)
@@ -137,9 +137,7 @@ class StackFile:
         headers: dict[tuple[int, int], Header] = {}
         for number in dict.fromkeys(file for file, _ in places):
             path, pages = self.files[number], [page for file, page in places if file == number]
-            read = with_file(
-                path, lambda file, path=path, pages=pages: guarded(path, lambda: read_page_headers(file, pages))
-            )
+            read = _page_headers(path, pages)
             headers.update(((number, page), header) for page, header in zip(pages, read, strict=True))
         return [
             FrameFile(self.files[place[0]], headers[place], label=self._label(position, time, channel, plane))
@@ -155,6 +153,10 @@ class StackFile:
 
     def _label(self, position: int, time: int, channel: int, plane: int) -> str:
         return _label(self.path.name, self.positions, position, time, channel, plane)
+
+
+def _page_headers(path: Path, pages: Sequence[int]) -> list[Header]:
+    return with_file(path, lambda file: guarded(path, lambda: read_page_headers(file, pages)))
 
 
 def open_stack_file(paths: Paths) -> StackFile:
