@@ -142,6 +142,23 @@ def profile_of_exif(exif: bytes | None) -> bytes | None:
     return None
 
 
+SPACES = {b"RGB ": "RGB", b"GRAY": "grey", b"CMYK": "CMYK", b"Lab ": "Lab", b"XYZ ": "XYZ", b"YCbr": "YCbCr"}
+"""Kinds of values that a profile can be for, as messages call them."""
+
+
+def wrong_space(profile: bytes, *, colour: bool) -> str:
+    """What kind of values a profile is for, if that is not RGB, or grey where there is one channel; empty if it fits.
+
+    Example:
+        >>> wrong_space(srgb_profile(), colour=True), wrong_space(srgb_profile(), colour=False)
+        ('', 'RGB')
+    """
+    space = profile[16:20]
+    if profile[36:40] != b"acsp" or space == (b"RGB " if colour else b"GRAY"):
+        return ""
+    return SPACES.get(space, "other values")
+
+
 def profile_of_png(chunks: dict[bytes, bytes], *, grey: bool) -> bytes | None:
     """The profile that the chunks sRGB, gAMA and cHRM of a PNG file describe; None when they do not tell the curve.
 

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.errors import InputError
-from allfocus.images.colour_profile import profile_of_exif
+from allfocus.images.colour_profile import profile_of_exif, wrong_space
 from allfocus.images.decoded import DecodedPicture
 from allfocus.images.exif import mark_as_upright, read_orientation
 from allfocus.images.image import Image
 from allfocus.images.value_range import BY_VALUE, extremes_of
+from allfocus.progress import Notice
 
 ROWS_AT_ONCE = 256
 
@@ -126,19 +127,21 @@ def image_of(decoded: DecodedPicture, path: Path) -> Image:
         "exif": mark_as_upright(decoded.exif) if decoded.exif else None,
         "path": path,
         "page": decoded.page,
-        "notices": decoded.notices,
         "resolution": resolution,
         "camera": decoded.camera,
     }
     if _is_plain(decoded):
         levels = np.ascontiguousarray(turn_upright(decoded.samples, orientation))
-        return StoredImage.of(levels, icc_profile=_profile_of(decoded, levels), **facts)
+        profile, odd = _profile_of(decoded, levels)
+        return StoredImage.of(levels, icc_profile=profile, notices=(*decoded.notices, *odd), **facts)
     pixels, bit_depth = _to_pixels(decoded.samples, decoded.white)
     pixels, alpha = _split_alpha(pixels, premultiplied=decoded.premultiplied, white=None if bit_depth == 32 else 1.0)
+    profile, odd = _profile_of(decoded, pixels)
     return Image(
         pixels=np.ascontiguousarray(turn_upright(pixels, orientation)),
         bit_depth=bit_depth,
-        icc_profile=_profile_of(decoded, pixels),
+        icc_profile=profile,
+        notices=(*decoded.notices, *odd),
         alpha=None if alpha is None else np.ascontiguousarray(turn_upright(alpha, orientation)),
         **facts,
     )
@@ -151,8 +154,17 @@ def _is_plain(decoded: DecodedPicture) -> bool:
     return scaled and (samples.ndim == 2 or (samples.ndim == 3 and samples.shape[2] == 3))
 
 
-def _profile_of(decoded: DecodedPicture, picture: NDArray[Any]) -> bytes | None:
-    return decoded.icc_profile or (profile_of_exif(decoded.exif) if picture.ndim == 3 else None)
+def _profile_of(decoded: DecodedPicture, picture: NDArray[Any]) -> tuple[bytes | None, tuple[str, ...]]:
+    """The profile that says what the values mean, and what there is to say about it.
+
+    One for another kind of values would be written on with the result, and programs refuse it or show wrong colours.
+    """
+    profile, colour = decoded.icc_profile, picture.ndim == 3
+    odd = "" if profile is None else wrong_space(profile, colour=colour)
+    if odd:
+        meant = "RGB" if colour else "grey"
+        return None, (Notice(f"its colour profile is for {odd}, its pixels are {meant}; the profile is left out"),)
+    return profile or (profile_of_exif(decoded.exif) if colour else None), ()
 
 
 def _split_alpha(

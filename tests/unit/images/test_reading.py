@@ -16,6 +16,7 @@ from scripts import load_script
 
 from allfocus.errors import InputError, MissingDependencyError
 from allfocus.images import reading
+from allfocus.images.colour_profile import make_profile, srgb_profile
 from allfocus.images.conversion import from_integers
 from allfocus.images.encoders import encode_png
 from allfocus.images.exif import parse_block
@@ -659,6 +660,28 @@ def test_the_result_has_the_metadata_of_the_first_frame_and_the_largest_depth(tm
     result = stack.result_image(np.ones((3, 3), np.float32))
     assert (result.bit_depth, result.icc_profile, result.resolution) == (16, b"profile of the first", (300, 300))
     assert result.path is None
+
+
+LAB = srgb_profile()[:16] + b"Lab " + srgb_profile()[20:]
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.jpg"])
+@pytest.mark.parametrize(
+    ("shape", "profile", "told"),
+    [
+        ((4, 6, 3), LAB, "for Lab, its pixels are RGB"),
+        ((4, 6, 3), make_profile("grey", 2.2, None), "for grey, its pixels are RGB"),
+        ((4, 6), srgb_profile(), "for RGB, its pixels are grey"),
+        ((4, 6, 3), srgb_profile(), ""),
+        ((4, 6), make_profile("grey", 2.2, None), ""),
+    ],
+)
+def test_a_profile_for_other_values_is_left_out_with_a_word(tmp_path, name, shape, profile, told):
+    write_image(Image(np.zeros(shape, np.float32), icc_profile=profile), tmp_path / name)
+    image = read_image(tmp_path / name)
+    assert (image.icc_profile is None) == bool(told)
+    assert told in "".join(image.notices)
+    assert bool(image.notices) == bool(told)
 
 
 # --- formats that need another package ------------------------------------------------------------------------------

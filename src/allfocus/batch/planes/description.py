@@ -15,6 +15,7 @@ from allfocus.batch.planes.tiled_tiff import read_pixel_size
 from allfocus.errors import InputError
 from allfocus.fusion.channels import Composite, measure_composite, sample_numbers, sample_squares
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
+from allfocus.images.colour_profile import wrong_space
 from allfocus.images.dimensions import EACH, EVERY, Dimensions
 from allfocus.images.frame_file import FrameFile
 from allfocus.images.ome_zarr_folders import require_zarr
@@ -166,7 +167,7 @@ def _describe_tiff_planes(path: Path, channels: Sequence[Sequence[FrameFile]], h
         tile,
         pages=pages,
         pixel_size=pixel_size,
-        icc_profile=profile,
+        icc_profile=None if profile and wrong_space(profile, colour=first.is_colour) else profile,
     )
 
 
