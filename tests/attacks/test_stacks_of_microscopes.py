@@ -103,6 +103,16 @@ def test_planes_that_are_not_told_apart_or_missing_are_never_fused_as_one_stack(
     assert not (tmp_path / "fused.tif").exists()
 
 
+def test_pages_behind_an_array_that_does_not_speak_of_them_are_no_planes_of_it(tmp_path):
+    path = tmp_path / "array.tif"
+    tifffile.imwrite(path, PLANES, photometric="minisblack")
+    assert open_stack_file(path).positions[0].planes == 3
+    tifffile.imwrite(path, PLANES[0], photometric="minisblack", metadata=None, append=True)
+    for call in (lambda: fuse_files(path, tmp_path / "fused.tif", **OPTIONS), lambda: list_frames([path])):
+        with pytest.raises(InputError, match="speaks of 3 planes, and the file holds 4 pages"):
+            call()
+
+
 @pytest.mark.parametrize("lost", [1, 100, 900, 1500])
 def test_a_file_that_lost_its_end_is_never_a_stack_or_a_picture(tmp_path, lost):
     whole = tmp_path / "whole.ome.tif"

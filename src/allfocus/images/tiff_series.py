@@ -1,5 +1,6 @@
 """What a TIFF file, open in tifffile, says its planes are: one stack, or several channels, times and positions."""
 
+import json
 import math
 import re
 from typing import TYPE_CHECKING
@@ -64,6 +65,8 @@ def says_what_its_planes_are(tiff: "TiffFile") -> bool:
         )
     if tiff.is_imagej and not tiff.is_ome:
         _require_whole_imagej(tiff)
+    if tiff.is_shaped and not tiff.is_ome and not tiff.is_imagej:
+        _require_whole_array(tiff)
     return any(getattr(tiff, f"is_{kind}", False) for kind in DESCRIBED_KINDS)
 
 
@@ -74,6 +77,27 @@ def _require_whole_imagej(tiff: "TiffFile") -> None:
     planes = math.prod(size for size in sizes if isinstance(size, int) and size > 0)
     if planes > len(tiff.pages) > 1:
         raise too_few_pages(planes, len(tiff.pages))
+
+
+def _require_whole_array(tiff: "TiffFile") -> None:
+    """Raise InputError for an array of tifffile with pages behind it that it does not speak of, or of which some lack.
+
+    tifffile then takes all pages as one array, whatever they are.
+    """
+    page = page_of(tiff, 0)
+    try:
+        shape = [int(size) for size in json.loads(page.description)["shape"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return  # the older way of saying it, or words that an editor left on another picture
+    told = [size for size in shape if size != 1]
+    own = [size for size in page.shape if size != 1]
+    planes, fits = math.prod(told[: len(told) - len(own)]), told[len(told) - len(own) :] == own
+    if fits and len(tiff.pages) > 1 and planes != len(tiff.pages) and tiff.series[0].kind != "shaped":
+        raise InputError(
+            f"its description speaks of {planes} planes, and the file holds {len(tiff.pages)} pages, so that nobody can "
+            "tell which belong together; save them anew, or as single pictures",
+            code="damaged-picture",
+        )
 
 
 def too_few_pages(planes: int, pages: int) -> InputError:
