@@ -90,7 +90,7 @@ def measure_depth(
         frames: two or more pictures (H, W, 3) or (H, W), float32 in 0..1, in the order of focus; or a spool of such.
         decision: (H, W), the frame that each pixel came from, as a fusion gives it; -1 where it does not know.
         picture: the fused picture (H, W, 3) or (H, W), 0..1.
-        progress: called with the tiles done and the tiles in all.
+        progress: called with the parts done and the parts in all: tiles, and before them a look at some of them.
 
     Raises:
         InputError: frames, decision or picture cannot be used, or differ in size.
@@ -116,16 +116,29 @@ def measure_depth(
     seen = reduce_frame(np.ascontiguousarray(picture, np.float32), scale)
     stack = FusedStack(source, lambda area: (decided[area], seen[area]), scale)
     tiles = list(cut_tiles(stack.size))
-    # What tells the shape is kept of small pictures, so that they are gathered once.
-    kept = {tile: stack.gather(tile) for tile in tiles} if len(tiles) <= SAMPLE_TILES else {}
-    shape = learn_shape(stack, lambda tile: kept.get(tile) or stack.gather(tile))
+    looks, parts = 0, min(len(tiles), SAMPLE_TILES)
+    kept: dict[DepthTile, Gathered] = {}
+
+    def look(tile: DepthTile) -> Gathered:
+        nonlocal looks
+        gathered = kept.get(tile) or stack.gather(tile)
+        if len(tiles) <= SAMPLE_TILES:  # of small pictures they are kept, so that they are gathered once
+            kept[tile] = gathered
+        looks += 1
+        if progress is not None:
+            progress(min(looks // 2, parts), parts + len(tiles))  # each is looked at twice
+        return gathered
+
+    if progress is not None:
+        progress(0, parts + len(tiles))
+    shape = learn_shape(stack, look)
     if shape.stride > 1:
         kept = {}
     position, error = (np.full(stack.size, np.nan, np.float32) for _ in range(2))
     for number, tile in enumerate(tiles):
         position[_area(tile)], error[_area(tile)] = measure_tile(stack, tile, shape, kept.pop(tile, None))
         if progress is not None:
-            progress(number + 1, len(tiles))
+            progress(parts + number + 1, parts + len(tiles))
     return MeasuredDepth(enlarge_map(position, size), enlarge_map(error, size), len(source))
 
 

@@ -66,7 +66,15 @@ def measure_stack(
     if result.decision is None or result.depth is None or result.confidence is None:
         return None
     picture = result.image.astype(np.float32, copy=False)
-    measured = measure_depth(spool, result.decision, picture, progress=progress)
+    parts = 1
+
+    def tell(done: int, count: int) -> None:
+        nonlocal parts
+        parts = count + 1  # the last is closing the holes
+        if progress is not None:
+            progress(done, parts)
+
+    measured = measure_depth(spool, result.decision, picture, progress=tell)
     masks = spool.valid
     if masks is not None:
         # Where a frame has no pixel it may have been the sharpest.
@@ -76,6 +84,8 @@ def measure_stack(
         holes = np.where(everywhere, np.float32(0), np.float32(np.nan))
         measured = replace(measured, position=measured.position + holes, standard_error=measured.standard_error + holes)
     filled = fill_depth(measured, result.depth, result.confidence, picture)
+    if progress is not None:
+        progress(parts, parts)
     pixel = read_length(pixel_size, name="pixel_size") if pixel_size else None
     if z_step is not None:
         scale = DepthScale.of_step(read_length(z_step), numbers)

@@ -11,6 +11,7 @@ decided on need not be what is taken.
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from allfocus.fusion.method import Method
 from allfocus.fusion.stack_fusion import FusionResult, fuse
 from allfocus.fusion.windows import block_sharpness
 from allfocus.images.spool import FrameSpool, Mask, SpooledFrame
-from allfocus.progress import CountProgress
+from allfocus.progress import CountProgress, StepProgress
 
 SAMPLED_FRAMES = 8
 """Frames of a stack by which the range of a channel is judged."""
@@ -217,6 +218,7 @@ def fuse_channels(
     unveil: bool = True,
     check: bool = True,
     progress: CountProgress | None = None,
+    check_progress: StepProgress | None = None,
 ) -> FusionResult:
     """One picture with all channels (H, W, C), sharp wherever one of the frames is; each channel as float32 in 0..1.
 
@@ -233,12 +235,14 @@ def fuse_channels(
         unveil: Remove haze where each channel is decided by itself.
         check: Measure which detail was lost, on what was decided by.
         progress: Called as the work goes on.
+        check_progress: Called while lost detail is measured, with "comparing", and brought back, with "mending".
 
     Raises:
         InputError: the method blends frames without a decision that channels could share.
     """
     if decide_by is None:
-        return _fuse_each(spools, method, progress, prefer=prefer, device=device, unveil=unveil, check=check)
+        options = {"prefer": prefer, "device": device, "unveil": unveil, "check": check}
+        return _fuse_each(spools, method, progress, check_progress=check_progress, **options)
     if not method.abilities.decides:
         raise cannot_share(method)
     together = ChannelSpool(spools, decide_by)
@@ -254,7 +258,8 @@ def fuse_channels(
 
     image = np.asarray(result.image, np.float32)
     shown = together.composite.compose(lambda channel: np.ascontiguousarray(image[..., channel]))
-    lost = measure_lost_detail(shown, _Composed(together), valid=together.valid)
+    tell = None if check_progress is None else partial(check_progress, "comparing")
+    lost = measure_lost_detail(shown, _Composed(together), valid=together.valid, progress=tell)
     return dataclasses.replace(result, lost_detail=lost)
 
 

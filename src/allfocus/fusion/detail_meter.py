@@ -26,6 +26,7 @@ from allfocus.fusion.frame_checks import check_picture, grey_levels, unequal_pic
 from allfocus.fusion.lost_detail import ERASED, LostDetail, robust_ends
 from allfocus.fusion.lost_places import Map, find_places
 from allfocus.images.spool import FrameSpool, Mask, reduce_frame
+from allfocus.progress import CountProgress
 
 LARGEST_FULL_SCALE = 1_200_000
 """Pictures with more pixels are measured at half scale: what matters in them is wider, and it costs a quarter."""
@@ -65,6 +66,7 @@ def measure_lost_detail(
     frames: Sequence[NDArray[np.floating[Any]]] | FrameSpool,
     *,
     valid: Sequence[Mask] | None = None,
+    progress: CountProgress | None = None,
 ) -> LostDetail:
     """The detail of the frames that the fused picture does not show.
 
@@ -72,6 +74,7 @@ def measure_lost_detail(
         image: The fused picture, (H, W, 3) or (H, W), floating point in the unit of the frames, whatever that is.
         frames: The frames it was fused from, on its grid; in memory or in a spool, of which one at a time is read.
         valid: For each frame, where it has pixels; None for everywhere. The masks of a spool are found without it.
+        progress: Called after each frame.
 
     Raises:
         InputError: there is no frame, one has another size than the fused picture, or one of them is no picture of
@@ -90,6 +93,8 @@ def measure_lost_detail(
     for index, grey in enumerate(_grey_frames(frames, (height, width), scale)):
         masks = frames.valid if isinstance(frames, FrameSpool) and valid is None else valid
         meter.add(grey, None if masks is None else masks[index][:, :])
+        if progress is not None:
+            progress(index + 1, len(frames))
     return meter.result()
 
 

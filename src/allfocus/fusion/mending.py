@@ -7,8 +7,9 @@ things move a little from frame to frame, and a leg must go on where it ends. A 
 which something else is lost then, stays as it was; so does one into which no frame fits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import cv2
@@ -21,6 +22,7 @@ from allfocus.fusion.lost_detail import ERASED, LostDetail
 from allfocus.fusion.lost_places import LostPlace
 from allfocus.fusion.windows import Area
 from allfocus.images.spool import FrameSpool, Mask
+from allfocus.progress import StepProgress
 
 BORDER = 1
 """Cells by which a place is widened, so that the whole of a thing is taken."""
@@ -55,6 +57,7 @@ def mend_lost_detail(
     *,
     valid: Sequence[Mask] | None = None,
     hard: bool = False,
+    progress: StepProgress | None = None,
 ) -> Mended:
     """Returns the fused picture with the detail that it had lost where one frame brings it back, and what is lost.
 
@@ -65,20 +68,30 @@ def mend_lost_detail(
         frames: what it was fused from.
         valid: for each frame, where it has pixels; None for everywhere.
         hard: copy pixels instead of blending.
+        progress: called with "comparing" while the picture is measured, then with "mending".
     """
-    lost = measure_lost_detail(image, frames, valid=valid)
+    tell: StepProgress = progress or (lambda step, done, count: None)
+    lost = measure_lost_detail(image, frames, valid=valid, progress=partial(tell, "comparing"))
     places = _erased_places(lost)
     unchanged = Mended(image, decision, depth, lost)
     if not places or sum(float(place.mean()) for place in places) > LARGEST_SHARE:
         return unchanged
     source: FrameSource = SpoolSource(frames) if isinstance(frames, FrameSpool) else MemorySource(frames, valid)
+    done = total = 0
+
+    def advance(*_: int) -> None:
+        nonlocal done
+        done += 1
+        tell("mending", done, total)
+
     for _ in range(2):
-        found = _take(unchanged, lost, places, source, hard=hard)
-        after = measure_lost_detail(found.image, frames, valid=valid)
+        total = done + len(places) + len(frames)
+        found = _take(unchanged, lost, places, source, hard=hard, advance=advance)
+        after = measure_lost_detail(found.image, frames, valid=valid, progress=advance)
         better = [place for place in places if _loss(after, place) < 0.5 * _loss(lost, place)]
         if len(better) == len(places):
-            done = tuple(sorted(found.places, key=lambda place: -place.width * place.height))
-            return found._replace(lost=replace(after, mended=done)) if after.share < lost.share else unchanged
+            mended = tuple(sorted(found.places, key=lambda place: -place.width * place.height))
+            return found._replace(lost=replace(after, mended=mended)) if after.share < lost.share else unchanged
         places = better
         if not places:
             break
@@ -100,13 +113,20 @@ def _loss(lost: LostDetail, place: NDArray[np.bool_]) -> float:
 
 
 def _take(
-    fused: Mended, lost: LostDetail, places: Sequence[NDArray[np.bool_]], source: FrameSource, *, hard: bool
+    fused: Mended,
+    lost: LostDetail,
+    places: Sequence[NDArray[np.bool_]],
+    source: FrameSource,
+    *,
+    hard: bool,
+    advance: Callable[[], None],
 ) -> Mended:
     """Returns the fused picture with the frame that shows most of each place blended in there."""
     image, decision, depth = fused.image.copy(), fused.decision.copy(), fused.depth.copy()
     height, width = image.shape[:2]
     taken = []
     for place in places:
+        advance()
         wide = cv2.dilate(place.astype(np.uint8), np.ones((2 * BORDER + 1,) * 2, np.uint8)) > 0
         area, weight = _feathered(wide, lost.cell, (height, width))
         found = _best_frame(source, area, image[area], weight, lost.cell)

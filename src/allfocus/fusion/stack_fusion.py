@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
 from allfocus.images.value_range import UNIT, ValueRange, plain_arrays, range_of_arrays
 from allfocus.plugins import telling_of_plugins
-from allfocus.progress import CountProgress
+from allfocus.progress import CountProgress, StepProgress
 
 if TYPE_CHECKING:
     from allfocus.fusion.lost_detail import LostDetail
@@ -64,6 +65,7 @@ def fuse(
     unveil: bool = True,
     check: bool = True,
     progress: CountProgress | None = None,
+    check_progress: StepProgress | None = None,
 ) -> FusionResult:
     """Returns one picture that is sharp wherever one of the frames is.
 
@@ -85,6 +87,7 @@ def fuse(
         check: measure which detail of the frames the picture lost, as ``lost_detail`` of the result; it takes a few
             hundredths of the time. With ips, places from which detail was erased are then decided again.
         progress: called as the work goes on.
+        check_progress: called while lost detail is measured ("comparing") and brought back ("mending").
 
     Raises:
         InputError: the frames do not fit together, or the method is unknown or does not take that many frames.
@@ -132,7 +135,7 @@ def fuse(
     if check:
         # A spool holds its frames at the scale that is measured.
         source = frames if isinstance(frames, FrameSpool) else pictures
-        maps, lost = _checked(maps, source, masks, chosen)
+        maps, lost = _checked(maps, source, masks, chosen, check_progress)
     image = values.from_unit(maps.image, dtype)
     return FusionResult(image, maps.decision, maps.depth, maps.confidence, lost_detail=lost, veil=maps.veil)
 
@@ -197,6 +200,7 @@ def _checked(
     source: Sequence[NDArray[np.float32]] | FrameSpool,
     masks: Sequence[Mask] | None,
     method: Method,
+    progress: StepProgress | None,
 ) -> tuple[FusedMaps, "LostDetail"]:
     """The maps, decided again where detail was erased if the method does that, and what is lost in them."""
     # Loaded here, because a list of methods needs no OpenCV.
@@ -204,9 +208,10 @@ def _checked(
     from allfocus.fusion.mending import mend_lost_detail
 
     if not method.abilities.mends or maps.decision is None or maps.depth is None:
-        return maps, measure_lost_detail(maps.image, source, valid=masks)
+        tell = None if progress is None else partial(progress, "comparing")
+        return maps, measure_lost_detail(maps.image, source, valid=masks, progress=tell)
     hard = bool(method.options.get("hard", False))
-    mended = mend_lost_detail(maps.image, maps.decision, maps.depth, source, valid=masks, hard=hard)
+    mended = mend_lost_detail(maps.image, maps.decision, maps.depth, source, valid=masks, hard=hard, progress=progress)
     return maps._replace(image=mended.image, decision=mended.decision, depth=mended.depth), mended.lost
 
 

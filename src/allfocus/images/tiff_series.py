@@ -94,7 +94,7 @@ def _require_whole_array(tiff: "TiffFile") -> None:
     planes, fits = math.prod(told[: len(told) - len(own)]), told[len(told) - len(own) :] == own
     if fits and len(tiff.pages) > 1 and planes != len(tiff.pages) and tiff.series[0].kind != "shaped":
         raise InputError(
-            f"its description speaks of {planes} planes, and the file holds {len(tiff.pages)} pages, so that nobody can "
+            f"its description speaks of {planes} planes, and the file holds {len(tiff.pages)} pages, so nobody can "
             "tell which belong together; save them anew, or as single pictures",
             code="damaged-picture",
         )

@@ -130,7 +130,8 @@ def fuse_files(
                 writer.write_picture(slab.path, fused.image, covered_part(part), frames=len(part))
             notes.tell("slabs", number, len(slabs))
             notes.end_step("slabs")
-        result = doubt_borders(fuse_spool(spool, progress=partial(notes.tell, "fusing")), spool)
+        fused = fuse_spool(spool, progress=partial(notes.tell, "fusing"), check_progress=notes.tell)
+        result = doubt_borders(fused, spool)
         if result.lost_detail is not None and result.lost_detail.mended:
             notes.say(result.lost_detail.mending)
         if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:

@@ -29,7 +29,7 @@ from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
-from allfocus.progress import CountProgress, StepProgress
+from allfocus.progress import StepProgress
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
@@ -120,7 +120,7 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
             reader.release()
             spools.append(spool)
         notes.end_step("reading")
-        result = _fuse_spools(plan, selection, spools, readers[0], kept[0], partial(tell, "fusing"))
+        result = _fuse_spools(plan, selection, spools, readers[0], kept[0], tell)
         if plan.method.abilities.devices:
             notes.say_all(fallback_notices())
         result = doubt_borders(result, spools[0])
@@ -157,9 +157,9 @@ def _fuse_spools(
     spools: Sequence[FrameSpool],
     reader: StackReader,
     first: int,
-    progress: CountProgress,
+    tell: StepProgress,
 ) -> FusionResult:
-    options, method = plan.options, plan.method
+    options, method, progress = plan.options, plan.method, partial(tell, "fusing")
     if len(spools) > 1:
         return fuse_channels(
             spools,
@@ -169,6 +169,7 @@ def _fuse_spools(
             device=options.device,
             unveil=options.unveil,
             progress=progress,
+            check_progress=tell,
         )
     curve = reader.blending_curve(first, options.linear_light) if method.abilities.linear_light else None
     return fuse(
@@ -179,6 +180,7 @@ def _fuse_spools(
         curve=curve,
         unveil=options.unveil,
         progress=progress,
+        check_progress=tell,
     )
 
 

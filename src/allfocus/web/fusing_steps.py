@@ -22,12 +22,14 @@ RELIEF_SIDE = 512
 
 STEPS = {
     "checking": 0.05,
-    "aligning": 0.3,
-    "reading": 0.15,
-    "fusing": 0.35,
-    "measuring": 0.05,
+    "aligning": 0.15,
+    "reading": 0.1,
+    "fusing": 0.3,
+    "comparing": 0.01,
+    "mending": 0.01,
+    "measuring": 0.3,
     "writing": 0.05,
-    "reporting": 0.05,
+    "reporting": 0.03,
     "tiles": 0.05,
 }
 """Each step's share of the whole, as measured on stacks of a few large frames; only for the bar."""

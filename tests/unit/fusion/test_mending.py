@@ -41,7 +41,9 @@ def stack():
 def test_an_erased_thing_comes_back_and_its_surroundings_do_not_change(stack):
     image, decision, depth, frames = stack
     assert measure_lost_detail(image, frames).erased > 0
-    found = mend_lost_detail(image, decision, depth, frames)
+    steps: list[tuple[str, int, int]] = []
+    found = mend_lost_detail(image, decision, depth, frames, progress=lambda *step: steps.append(step))
+    assert steps == [("comparing", 1, 2), ("comparing", 2, 2), *(("mending", done, 3) for done in (1, 2, 3))]
     assert len(found.places) == 1
     place = found.lost.mended[0]
     assert place == found.places[0]

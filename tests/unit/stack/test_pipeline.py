@@ -123,7 +123,14 @@ def test_the_report_names_frames_steps_and_times(desk_files, output):
     assert result.left_out == {}
     assert list(result.seconds) == ["aligning", "reading", "fusing", "writing"]
     assert all(value >= 0 for value in result.seconds.values())
-    for step in ("aligning", "reading", "fusing", "writing"):
+    assert list(dict.fromkeys(step for step, _, _ in steps)) == [
+        "aligning",
+        "reading",
+        "fusing",
+        "comparing",
+        "writing",
+    ]
+    for step in ("aligning", "reading", "fusing", "comparing", "writing"):
         done, count = [counted[1:] for counted in steps if counted[0] == step][-1]
         assert done == count > 0
     assert steps[-1] == ("writing", 1, 1)

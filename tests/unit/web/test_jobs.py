@@ -13,6 +13,7 @@ import tifffile
 from numpy.typing import NDArray
 
 import allfocus
+from allfocus.web.fusing_steps import STEPS
 from allfocus.web.settings import ServerSettings
 
 
@@ -69,7 +70,8 @@ def test_progress_is_told_as_it_happens_and_never_goes_back(client: Any, frame_f
     assert events[0][0] == "state"
     assert events[0][1]["state"] == "new"
     progress = [content for name, content in events if name == "progress"]
-    assert {"aligning", "reading", "fusing", "writing", "tiles"} <= {content["step"] for content in progress}
+    steps = {content["step"] for content in progress}
+    assert {"aligning", "reading", "fusing", "comparing", "writing", "tiles"} <= steps <= set(STEPS)
     fractions = [content["fraction"] for content in progress]
     assert fractions == sorted(fractions)
     assert fractions[-1] == 1

@@ -11,6 +11,8 @@ const STEPS = [
   ["aligning", phrase("progress.aligning"), (options) => options?.align !== false],
   ["reading", phrase("progress.reading"), () => true],
   ["fusing", phrase("progress.fusing"), () => true],
+  ["comparing", phrase("progress.comparing"), () => true],
+  ["mending", phrase("progress.mending"), () => false], // only where something was lost
   ["measuring", phrase("progress.measuring"), () => true],
   ["writing", phrase("progress.writing"), () => true],
   ["reporting", phrase("progress.reporting"), () => true],
