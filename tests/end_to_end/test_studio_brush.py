@@ -20,6 +20,7 @@ studio, browser, watched = window.studio, window.browser, window.watched  # its 
 
 WIDTH, HEIGHT = 600, 400
 EDGE = 300
+WARM = np.array([1.06, 1.0, 0.92])
 
 MASK = """async (stroke) => {
   const { maskOf } = await import("/static/stroke_masks.js");
@@ -32,6 +33,19 @@ MASK = """async (stroke) => {
     if (isComplete) return { level, tiles: plain };
     await new Promise((done) => requestAnimationFrame(done));
   }
+}"""
+
+
+SHOWS = """([x, y, wanted]) => {
+  const canvas = document.getElementById("canvas");
+  const box = canvas.getBoundingClientRect();
+  const copy = new OffscreenCanvas(8, 8).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, 4 - (x - box.left), 4 - (y - box.top));
+  const { data } = copy.getImageData(0, 0, 8, 8);
+  return wanted.every((value, channel) => {
+    const mean = data.filter((_, place) => place % 4 === channel).reduce((sum, own) => sum + own, 0) / 64;
+    return Math.abs(mean - value) < 2.5;
+  });
 }"""
 
 
@@ -50,10 +64,10 @@ DRAG_OF = """([kind, start, end]) => {
 
 @pytest.fixture(scope="module")
 def job(studio: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Frames that are dark on the left and bright on the right, with noise; the second is a third darker than all."""
+    """Frames that are dark on the left and bright on the right, with noise; the second darker and warmer."""
     random = np.random.default_rng(4)
     folder, paths = tmp_path_factory.mktemp("halves"), []
-    for number, light in enumerate((1.0, 2 / 3, 1.0, 1.0)):
+    for number, light in enumerate((1.0, 2 / 3 * WARM, 1.0, 1.0)):
         frame = np.where(np.arange(WIDTH) < EDGE, 0.3, 0.7)[None, :, None] * np.ones((HEIGHT, 1, 3))
         frame = light * frame + 0.01 * random.standard_normal(frame.shape)
         paths.append(folder / f"half_{number}.tif")
@@ -202,11 +216,21 @@ def test_the_brightness_of_the_source_is_matched_to_what_is_around(page: Page, s
     page.locator("#brush-matches").check(force=True)
     set_range(page, "size", 60)
     window.settle(page)
-    drag(page, [(150, 200), (160, 200)])
-    gain = studio.job(job)["strokes"][-1]["gain"]
-    assert gain == pytest.approx(before[:, :EDGE].mean() / (65535 * 0.3 * 2 / 3), rel=0.03)
+    x, y = window.place_on_screen(page, 150, 200)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 10, y, steps=4)
+    # The preview is what will be painted: as the result is around it, and neither dark nor warm.
+    page.wait_for_function(SHOWS, arg=[x, y, (before[190:210, 140:160].mean(axis=(0, 1)) / 257).tolist()])
+    page.mouse.up()
+    expect(page.locator("#canvas")).to_have_attribute("data-strokes", "1")
+    stroke = studio.job(job)["strokes"][-1]
+    assert stroke["gain"] == pytest.approx(before[:, :EDGE].mean() / (65535 * 0.3 * 2 / 3), rel=0.03)
+    light = before[:, :EDGE].mean(axis=(0, 1)) / (65535 * 0.3 * 2 / 3 * WARM)
+    assert stroke["gain"] * np.array(stroke["tint"]) == pytest.approx(light, rel=0.03)
     after = result_of(studio, job)
     assert np.abs(after - before)[195:205, 145:165].mean(axis=(0, 1)).max() < 1500
+    assert np.abs((after - before)[195:205, 145:165].mean(axis=(0, 1))).max() < 600
     page.locator("#brush-matches").uncheck(force=True)
     drag(page, [(150, 200), (160, 200)])
     assert studio.job(job)["strokes"][-1]["gain"] == 1

@@ -18,13 +18,14 @@ from allfocus.finishing.finish import (
     Finish,
 )
 from allfocus.stack.options import STUDIO, FuseOptions, offered
-from allfocus.web.stroke import LEAST_GAIN, MOST_GAIN, PEN_USES, STROKE_MODES
+from allfocus.web.stroke import LEAST_GAIN, LEAST_TINT, MOST_GAIN, MOST_TINT, PEN_USES, STROKE_MODES
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]
 PathBelow = Annotated[str, Field(min_length=1, max_length=4000)]
 Pressure = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 CurvePoints = Annotated[list[Annotated[list[Share], Field(min_length=2, max_length=2)]], Field(max_length=MOST_POINTS)]
+Tint = Annotated[float, Field(ge=LEAST_TINT, le=MOST_TINT, allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=2)]
 
 
@@ -177,11 +178,14 @@ class NewStroke(_Body):
     pen: Literal[*PEN_USES] = "none"  # type: ignore[valid-type]  # as above
     pressures: Annotated[list[Pressure], Field(max_length=20_000)] = []
     gain: Annotated[float, Field(ge=LEAST_GAIN, le=MOST_GAIN, allow_inf_nan=False)] = 1.0
+    tint: Annotated[list[Tint], Field(max_length=3)] = []
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if self.pressures and (self.pen == "none" or len(self.pressures) != len(self.points)):
             raise ValueError("pressures are those of a pen, one for each point")
+        if len(self.tint) not in (0, 3):
+            raise ValueError("a tint is three factors, or none")
         return self
 
 

@@ -111,8 +111,9 @@ def paint(painted: Samples, stroke: Stroke, source: Samples, area: Area, guide: 
         block = painted[top:bottom, left:right]
         # In float64 neither the source at weight 1 nor the result at weight 0 changes by a bit.
         old, new = block[touched].astype(np.float64), source[top:bottom, left:right][touched].astype(np.float64)
-        if stroke.gain != 1:
-            new = np.minimum(new * stroke.gain, 65535 if painted.dtype == np.uint16 else 1)
+        if stroke.gain != 1 or stroke.tint:
+            tint = np.array(stroke.tint) if stroke.tint and new.shape[1:] == (3,) else 1.0
+            new = np.minimum(new * stroke.gain * tint, 65535 if painted.dtype == np.uint16 else 1)
         weight = stroke.opacity * weight[touched]
         if stroke.mode != "replace":
             weight = np.where(_is_taken(old, new, stroke.mode), weight, 0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 STROKE_MODES = ("replace", "lighten", "darken")
 PEN_USES = ("none", "size", "opacity", "both")
 LEAST_GAIN, MOST_GAIN = 0.25, 4.0
+LEAST_TINT, MOST_TINT = 0.5, 2.0
 
 MOST_WORK = 1_500_000_000
 """Pixels that one stroke may go over, each as often as it does: a few seconds of painting."""
@@ -46,6 +47,9 @@ class Stroke:
     """Of the pen at each point, 0..1; empty for a mouse."""
     gain: float = 1.0
     """What the source is multiplied with, so that it is as bright as what is around the stroke."""
+    tint: list[float] = field(default_factory=list)
+    """What its red, green and blue are multiplied with besides, so that it has the tint of what is around; empty for
+    none, and without effect on other pictures than those in colour."""
 
     def is_sound(self) -> bool:
         """Whether it can be painted: its values are within their ranges and belong together."""
@@ -58,4 +62,6 @@ class Stroke:
             and len(self.pressures) in ((0,) if self.pen == "none" else (0, len(self.points)))
             and all(0 <= pressure <= 1 for pressure in self.pressures)
             and LEAST_GAIN <= self.gain <= MOST_GAIN
+            and len(self.tint) in (0, 3)
+            and all(LEAST_TINT <= factor <= MOST_TINT for factor in self.tint)
         )

@@ -193,6 +193,13 @@ def test_gain_multiplies_the_source_and_ends_at_white(kind: type) -> None:
         paint(painted, Stroke("s", "a", [[200.0, 150.0]], 900.0, 1.0, gain=gain), source, EVERYTHING)
         wanted = np.minimum(source.astype(np.float64) * gain, white)
         assert np.abs(painted - wanted).max() <= (0.5 if kind is np.uint16 else 1e-6)
+    tinted = Stroke("s", "a", [[200.0, 150.0]], 900.0, 1.0, gain=0.8, tint=[1.1, 1.0, 0.5])
+    for colours in (1, 3):  # the tint of a grey picture is none
+        layer = np.dstack([source] * colours).squeeze()
+        painted = np.zeros_like(layer)
+        paint(painted, tinted, layer, EVERYTHING)
+        wanted = layer.astype(np.float64) * 0.8 * (1 if colours == 1 else np.array(tinted.tint))
+        assert np.abs(painted - wanted).max() <= (0.5 if kind is np.uint16 else 1e-6)
 
 
 def test_smoothed_tiles_fit_each_other_without_a_seam() -> None:
@@ -223,6 +230,8 @@ def test_a_stroke_of_an_older_studio_is_a_plain_one() -> None:
         {"pen": "size", "pressures": [math.nan]},
         {"gain": 0.0},
         {"gain": math.inf},
+        {"tint": [1.0, 1.0]},
+        {"tint": [1.0, 3.0, math.nan]},
     ],
 )
 def test_a_stroke_with_values_beyond_their_ranges_is_not_sound(change: dict[str, Any]) -> None:

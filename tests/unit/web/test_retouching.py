@@ -249,6 +249,8 @@ def test_downloads_have_the_depth_and_kind_asked_for(client: Any, shaken_job: st
         {"pen": "size", "pressures": [0.5, 0.5]},
         {"pen": "size", "pressures": [1.5]},
         {"gain": 5},
+        {"tint": [1]},
+        {"tint": [1, 1, 3]},
         {"extra": 1},
     ],
 )

@@ -1,10 +1,14 @@
-// How much brighter or darker the result is than a source around a line: what the brush matches.
+// How much brighter or darker the result is than a source around a line, and of what tint: what the brush matches.
 
 import { bestLevel, view } from "./viewer.js";
 
 const SIDE = 96; // pixels across which the surroundings are looked at
 const LEAST = 0.25;
 const MOST = 4;
+const [LEAST_TINT, MOST_TINT] = [0.5, 2];
+const NO_TINT = 0.004; // what nobody sees, and rounding to bytes makes of equal colours
+const DARKEST = 4; // levels of 255; below them a colour says nothing about the light
+const GREY = [0.299, 0.587, 0.114];
 const scratch = new OffscreenCanvas(SIDE, SIDE).getContext("2d", { willReadFrequently: true });
 
 /** The square around a line of points that holds all within two radii of it. */
@@ -52,30 +56,44 @@ function cut(how, points, distance, { left, top, side }) {
   scratch.fill(shape, "nonzero");
 }
 
-/** The mean brightness of a layer between one and two radii from a line; null when a tile is missing. */
-function brightnessAround(layer, level, points, radius) {
+/** The mean red, green and blue of a layer between one and two radii from a line; null when a tile is missing. */
+function colourAround(layer, level, points, radius) {
   const square = squareAround(points, radius);
   if (!drawLayer(layer, level, square)) return null;
   cut("destination-in", points, 2 * radius, square);
   cut("destination-out", points, radius, square);
   const { data } = scratch.getImageData(0, 0, SIDE, SIDE);
-  let [sum, count] = [0, 0];
+  const sums = [0, 0, 0];
+  let count = 0;
   for (let place = 0; place < data.length; place += 4) {
     if (data[place + 3] < 255) continue;
-    sum += 0.299 * data[place] + 0.587 * data[place + 1] + 0.114 * data[place + 2];
+    for (let channel = 0; channel < 3; channel += 1) sums[channel] += data[place + channel];
     count += 1;
   }
-  return count ? sum / count : 0;
+  return sums.map((sum) => (count ? sum / count : 0));
 }
 
-/** What the source is to be multiplied with around a line so that it is as bright as the result; 1 when unknown. */
-export function matchingGain(points, radius, source) {
+const greyOf = (colour) => colour.reduce((sum, value, channel) => sum + GREY[channel] * value, 0);
+const rounded = (value, least, most) => Math.round(1000 * Math.min(most, Math.max(least, value))) / 1000;
+
+/** What each colour of the source is multiplied with besides the gain; empty for what nobody sees. */
+function tintOf(there, here, gain) {
+  const tint = there.map((value, channel) => (Math.min(value, here[channel]) < DARKEST ? 1 : rounded(value / here[channel] / gain, LEAST_TINT, MOST_TINT)));
+  return tint.every((factor) => Math.abs(factor - 1) <= NO_TINT) ? [] : tint;
+}
+
+/**
+ * What the source is to be multiplied with around a line so that it has the light of the result: as a whole (gain), and
+ * red, green and blue (tint); no change when unknown.
+ */
+export function matchingLight(points, radius, source, inColours = true) {
   for (let level = bestLevel(); level < view.store.levels; level += 1) {
-    const there = brightnessAround("result", level, points, radius);
-    const here = there === null ? null : brightnessAround(source, level, points, radius);
+    const there = colourAround("result", level, points, radius);
+    const here = there === null ? null : colourAround(source, level, points, radius);
     if (here === null) continue;
-    const gain = there || here ? there / Math.max(1, here) : 1;
-    return Math.round(1000 * Math.min(MOST, Math.max(LEAST, gain))) / 1000;
+    const [wanted, found] = [greyOf(there), greyOf(here)];
+    const gain = rounded(wanted || found ? wanted / Math.max(1, found) : 1, LEAST, MOST);
+    return { gain, tint: inColours ? tintOf(there, here, gain) : [] };
   }
-  return 1;
+  return { gain: 1, tint: [] };
 }

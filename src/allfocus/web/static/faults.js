@@ -1,7 +1,7 @@
 // Places of the result that are worth a look: a list, keys that lead from one to the next, and one that paints it.
 
 import * as api from "./api.js";
-import { matchingGain } from "./brightness.js";
+import { matchingLight } from "./brightness.js";
 import { toScreen } from "./camera.js";
 import { byId, element, icon, plural } from "./elements.js";
 import { announce, attempt } from "./messages.js";
@@ -111,8 +111,8 @@ export async function mendFault() {
   const { points, radius, hardness, id } = fault;
   const source = sourceOf(state.other);
   // The frame may be brighter there than the result, for want of a veil: as bright as around it, no rim is seen.
-  const gain = matchingGain(points, radius, source);
-  await send({ source, points, radius, hardness, gain, fault: id });
+  const light = matchingLight(points, radius, source, !state.job.result.channels.length);
+  await send({ source, points, radius, hardness, ...light, fault: id });
   if (present === id && standing(fault) === "painted") goOn();
 }
 

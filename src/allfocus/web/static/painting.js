@@ -45,7 +45,7 @@ export function drawStroke(context, pane, stroke) {
   if (isDabbed(stroke)) drawDabs(mask, moved, stroke);
   else drawMask(moved, stroke);
   drawLayer(cutout, stroke.source, moved, [0, 0, width, height]);
-  applyGain(width, height, stroke.gain ?? 1);
+  applyLight(width, height, stroke.gain ?? 1, stroke.tint?.length ? stroke.tint : [1, 1, 1]);
   cutout.globalCompositeOperation = "destination-in";
   // The whole mask canvas: "destination-in" clears only what it covers.
   cutout.drawImage(mask.canvas, 0, 0);
@@ -57,17 +57,34 @@ export function drawStroke(context, pane, stroke) {
   context.globalCompositeOperation = "source-over";
 }
 
-/** Multiplies what was cut out, as the server does: darker by black on top, brighter by adding it to itself. */
-function applyGain(width, height, gain) {
+function keepCutout(width, height) {
+  gained.canvas.width = width;
+  gained.canvas.height = height;
+  gained.drawImage(cutout.canvas, 0, 0, width, height, 0, 0, width, height);
+}
+
+/**
+ * Multiplies what was cut out, as the server does: colours by a colour that is white where most is left, then all darker
+ * by black on top, or brighter by adding it to itself.
+ */
+function applyLight(width, height, wanted, tint) {
+  const most = Math.max(...tint);
+  const gain = wanted * most;
+  if (Math.min(...tint) < most) {
+    keepCutout(width, height);
+    cutout.globalCompositeOperation = "multiply";
+    cutout.fillStyle = `rgb(${tint.map((factor) => (255 * factor) / most).join(" ")})`;
+    cutout.fillRect(0, 0, width, height);
+    cutout.globalCompositeOperation = "destination-in"; // not beside the picture
+    cutout.drawImage(gained.canvas, 0, 0);
+  }
   if (gain < 1) {
     cutout.globalCompositeOperation = "source-atop";
     cutout.fillStyle = `rgb(0 0 0 / ${1 - gain})`;
     cutout.fillRect(0, 0, width, height);
   }
   if (gain > 1) {
-    gained.canvas.width = width;
-    gained.canvas.height = height;
-    gained.drawImage(cutout.canvas, 0, 0, width, height, 0, 0, width, height);
+    keepCutout(width, height);
     cutout.globalCompositeOperation = "lighter";
     for (let rest = gain - 1; rest > 0; rest -= 1) {
       cutout.globalAlpha = Math.min(1, rest);

@@ -1,6 +1,6 @@
 // The retouch brush: paints from a frame or another method's result into the result; the server renders at full depth.
 
-import { matchingGain } from "./brightness.js";
+import { matchingLight } from "./brightness.js";
 import { toPicture } from "./camera.js";
 import { byId } from "./elements.js";
 import { brush as pointer } from "./gestures.js";
@@ -36,7 +36,7 @@ function strokeAt(point, event = null) {
     tolerance: stays ? tolerance : null,
     pen: isPen ? pen : "none",
     pressures: isPen ? [hundredth(event.pressure)] : [],
-    gain: matches && !erases ? matchingGain([[point.x, point.y]], radius(), source) : 1,
+    ...(matches && !erases ? matchingLight([[point.x, point.y]], radius(), source, !state.job.result.channels.length) : { gain: 1, tint: [] }),
   };
 }
 

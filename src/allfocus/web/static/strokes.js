@@ -16,8 +16,8 @@ let waitingCalls = 0;
 export const isSending = () => waitingCalls > 0;
 
 /** What is sent; coordinates as on the canvas: the first pixel covers 0 to 1. */
-const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", flow = 1, tolerance = null, pen = "none", pressures = [], gain = 1, fault }) => ({
-  ...{ source, points, radius, hardness, opacity, mode, flow, tolerance, pen, pressures, gain },
+const asSent = ({ source, points, radius, hardness, opacity = 1, mode = "replace", flow = 1, tolerance = null, pen = "none", pressures = [], gain = 1, tint = [], fault }) => ({
+  ...{ source, points, radius, hardness, opacity, mode, flow, tolerance, pen, pressures, gain, tint },
   ...(fault && { fault }),
 });
 
