@@ -43,7 +43,10 @@ def export_project(
 
     place = work or default_work_folder()
     if not os.path.isdir(place / "jobs"):
-        raise InputError("is no folder of a studio; name the one that it was started with", where=place)
+        raise InputError(
+            "holds no stacks of a studio; make some with allfocus serve, or name the studio's folder with --work",
+            where=place,
+        )
     door = find_door(place)
     source = _Running(door) if door is not None else _Resting(place)
     try:

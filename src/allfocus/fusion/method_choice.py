@@ -123,7 +123,7 @@ def require_method(
     if linear_light and not abilities.linear_light:
         raise _cannot(f"{name} works on the values as they are stored, not in linear light", "{linear_light=default}")
     if maps and not abilities.decides:
-        raise _cannot(f"{name} blends all frames and makes no decision or depth map", "leave it out")
+        raise _cannot(f"{name} blends all frames and makes no decision or depth map", "leave the maps out")
     if veil_map and not abilities.unveils:
         raise _cannot(f"{name} removes no haze, so there is no map of it", "{veil_map=default}")
     if veil_map and not unveil:

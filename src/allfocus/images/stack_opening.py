@@ -4,6 +4,7 @@ A stack can be read whole (:func:`read_stack`) or frame by frame (:func:`open_st
 first, so that a frame that does not fit is found before any pixel is decoded, and then holds one frame at a time.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -129,7 +130,7 @@ def open_stack(
         numbers=numbers,
         absent=absent,
         counted=counted,
-        notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept)],
+        notices=[*([_tell_pairs(len(passed), pairs)] if passed else []), *_tell_videos(kept), *_tell_twice(kept)],
     )
 
 
@@ -158,6 +159,17 @@ def _tell_videos(frames: Sequence[FrameFile]) -> list[str]:
     return [
         Notice(f"{path.name}: {sum(frame.path == path for frame in frames)} of {pages} frames are taken, by sharpness")
         for path, pages in videos.items()
+    ]
+
+
+def _tell_twice(frames: Sequence[FrameFile]) -> list[str]:
+    """About frames that were named twice, which fuse as once but count as two places of focus."""
+    counts = Counter((frame.path, frame.page) for frame in frames)
+    names = {(frame.path, frame.page): frame.name for frame in frames}
+    return [
+        Notice(f"{names[place]} is given more than once, and counts as a frame each time")
+        for place, count in counts.items()
+        if count > 1
     ]
 
 

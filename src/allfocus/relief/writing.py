@@ -193,7 +193,7 @@ def find_heights(depth: DepthMap, options: ReliefOptions, notice: Callable[[str]
     given = options.pixel_size
     size = read_length(given, name="pixel_size") if given else depth.pixel_size
     if size is None:
-        notice(f"the size of a pixel is not known, so the relief is {MADE_UP_WIDTH:g} mm wide; pixel_size sets it")
+        notice(f"the size of a pixel is not known, so the relief is {MADE_UP_WIDTH:g} mm wide; give the pixel size")
     pixel = MADE_UP_WIDTH / max(1, width - 1) if size is None else 1000 * size.metres
     factor, step = _millimetres(depth, options)
     if factor is None:
@@ -201,7 +201,7 @@ def find_heights(depth: DepthMap, options: ReliefOptions, notice: Callable[[str]
         factor = MADE_UP_DEPTH * pixel * (width - 1) / max(span, 1e-9)
         notice(
             f"how far the frames are apart is not known, so the relief is {MADE_UP_DEPTH:.0%} as deep as it is wide; "
-            f"{'z_step' if depth.unit == STEP else 'depth_range'} sets it"
+            f"give the {'z step' if depth.unit == STEP else 'depth range'}"
         )
     away = depth.values.astype(np.float64) * factor * options.exaggerate
     towards = -away if options.first == "near" else away

@@ -652,6 +652,12 @@ def test_a_file_changed_since_its_header_was_read_is_refused(tmp_path):
         stack.read(1)
 
 
+def test_a_frame_that_is_named_twice_is_told(tmp_path):
+    paths = write_frames(tmp_path, ["a.png", "b.png"])
+    assert open_stack(paths).notices == ()
+    assert open_stack([*paths, paths[0]]).notices == ("a.png is given more than once, and counts as a frame each time",)
+
+
 def test_the_result_has_the_metadata_of_the_first_frame_and_the_largest_depth(tmp_path):
     first = Image(np.zeros((4, 6), np.float32), icc_profile=b"profile of the first", resolution=(300, 300))
     write_image(first, tmp_path / "a.tif")

@@ -218,11 +218,11 @@ def test_a_dark_frame_that_is_bright_is_told(tmp_path, scene):
     assert "the dark frame is 100% as bright as 0.png; was it taken without light?" in result.notices
 
 
-@pytest.mark.parametrize("place", ["", "clean"])
-def test_a_folder_is_no_dark_frame(tmp_path, scene, monkeypatch, place):
+@pytest.mark.parametrize(("place", "why"), [("", "is empty"), ("clean", "this is a folder")])
+def test_a_folder_is_no_dark_frame(tmp_path, scene, monkeypatch, place, why):
     paths = save(tmp_path / "clean", scene.frames)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="this is a folder"):
+    with pytest.raises(InputError, match=why):
         fuse(paths, tmp_path, dark=place)
 
 

@@ -770,6 +770,7 @@ export default {
   "server.said.{0} presets are kept already; delete one first": "Es gibt schon {0} Voreinstellungen; löschen Sie erst eine.",
   "server.said.{0} of the {1} files of this OME-TIFF are given; what lies in the others is not in the result": "{0} der {1} Dateien dieses OME-TIFF sind angegeben; was in den anderen liegt, ist nicht im Ergebnis.",
   "server.said.its colour profile is for {0}, its pixels are {1}; the profile is left out": "das Farbprofil gilt für {0}, die Pixel sind {1}; das Profil wird weggelassen.",
+  "server.said.{0} is given more than once, and counts as a frame each time": "{0} ist mehrmals angegeben und zählt jedes Mal als Aufnahme.",
   "server.said.{0} shots lie here as RAW and as JPEG or HEIF; the {1} files are taken, the {2} files passed over": "{0} Aufnahmen liegen als RAW und als JPEG oder HEIF vor; die Dateien {1} werden genommen, die Dateien {2} übergangen.",
   "server.said.{0} stacks wait already; try again later": "Es warten schon {0} Stapel; versuchen Sie es später.",
   "server.said.{0} was tried already, or is being tried": "{0} wurde schon versucht oder läuft gerade.",

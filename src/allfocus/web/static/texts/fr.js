@@ -770,6 +770,7 @@ export default {
   "server.said.{0} presets are kept already; delete one first": "Il y a déjà {0} préréglages ; supprimez-en un d’abord.",
   "server.said.{0} of the {1} files of this OME-TIFF are given; what lies in the others is not in the result": "{0} des {1} fichiers de cet OME-TIFF sont donnés ; ce que contiennent les autres n’est pas dans le résultat.",
   "server.said.its colour profile is for {0}, its pixels are {1}; the profile is left out": "le profil de couleur vaut pour {0}, les pixels sont {1} ; le profil est laissé de côté.",
+  "server.said.{0} is given more than once, and counts as a frame each time": "{0} est donnée plusieurs fois et compte chaque fois pour une image.",
   "server.said.{0} shots lie here as RAW and as JPEG or HEIF; the {1} files are taken, the {2} files passed over": "{0} prises de vue sont là en RAW et en JPEG ou HEIF ; les fichiers {1} sont pris, les fichiers {2} ignorés.",
   "server.said.{0} stacks wait already; try again later": "{0} piles attendent déjà ; réessayez plus tard.",
   "server.said.{0} was tried already, or is being tried": "{0} a déjà été essayée, ou l’est en ce moment.",
