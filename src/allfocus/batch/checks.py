@@ -26,15 +26,23 @@ def is_own_place(name: str) -> bool:
     return name_key(name.partition("/")[0]) in OWN_NAMES
 
 
-def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
+def check_options(options: FuseOptions, kinds: Collection[str]) -> None:
     """Raises InputError where the method, the device or an option cannot be used."""
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
     from allfocus.fusion.method_choice import require_method
 
     outputs = FuseOutputs.beside(Path("result.png"), "result", kinds)
     require_method(options.method, **options.demands(outputs))
+
+
+def check_seconds(*, settle: float, patience: float, stop_after: float | None) -> None:
+    """Raises InputError where a time to wait is none; patience, and watching, may last for ever."""
     if not 0 <= settle < float("inf"):
         raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}", code="bad-option")
+    if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
+        raise InputError(
+            "patience, and the time after which watching ends, are numbers of seconds, 0 or more", code="bad-option"
+        )
 
 
 def prepare_output(target: Path, *, overwrite: bool) -> None:

@@ -8,12 +8,12 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allfocus.batch.manifest import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states
+from allfocus.batch.manifest import FAILED, FUSED, FrameStates, StackRecord, content_key, frame_states, settings_key
 from allfocus.batch.own_files import files_of_stack, from_states, lost_thumbnail_path, thumbnail_path, write_receipt
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.opening import open_plain
@@ -105,6 +105,21 @@ def software_key(method: str) -> str:
         with open_plain(path) as file:
             found += hashlib.file_digest(file, "sha256").digest()
     return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
+
+
+def wishes_key(options: FuseOptions, kinds: Collection[str], software: str, root: Path) -> str:
+    """SHA-256 of all that is asked of every stack: results that were made for another key are made anew.
+
+    Args:
+        options: How to fuse. A dark frame counts with its size and time of change.
+        kinds: The maps beside each result, in any order.
+        software: From :func:`software_key`.
+        root: The folder that the name of a dark frame is given relative to.
+    """
+    settings = {**options.settings(), "maps": sorted(kinds)}
+    if options.dark is not None:
+        settings["dark"] = [options.dark, frame_states([Path(options.dark)], root)]
+    return settings_key(settings, software)
 
 
 def fuse_stack(task: StackTask) -> StackRecord:
