@@ -1,7 +1,6 @@
 """What can be told to be wrong before a batch begins: options, and the folder for the results."""
 
 import os
-from collections.abc import Collection
 from pathlib import Path
 
 from allfocus.batch.manifest import FILE_NAME, BatchManifest
@@ -10,7 +9,6 @@ from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import name_key
 from allfocus.images.listing import SUFFIXES
-from allfocus.stack.options import FuseOptions, FuseOutputs
 
 OWN_NAMES = frozenset(name_key(name) for name in (FILE_NAME, HIDDEN_FOLDER, SHEET_NAME, SUMMARY_NAME))
 """What lies in the output folder beside the results."""
@@ -24,15 +22,6 @@ def is_own_place(name: str) -> bool:
         (True, False)
     """
     return name_key(name.partition("/")[0]) in OWN_NAMES
-
-
-def check_options(options: FuseOptions, kinds: Collection[str]) -> None:
-    """Raises InputError where the method, the device or an option cannot be used."""
-    # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.method_choice import require_method
-
-    outputs = FuseOutputs.beside(Path("result.png"), "result", kinds)
-    require_method(options.method, **options.demands(outputs))
 
 
 def check_seconds(*, settle: float, patience: float, stop_after: float | None) -> None:
@@ -65,18 +54,3 @@ def prepare_output(target: Path, *, overwrite: bool) -> None:
                 hint=["choose another folder", "{overwrite=on}"],
                 code="output-exists",
             )
-
-
-def check_ending(target: Path, ending: str | None, options: FuseOptions) -> None:
-    """Raises OutputError where pictures with that ending and those options could not be written."""
-    from allfocus.images.writing import check_output
-
-    probe = target / f"result{ending or '.png'}"
-    check_output(
-        probe,
-        overwrite=True,
-        bit_depth=options.bit_depth if ending else None,
-        quality=options.quality,
-        compression=options.compression if ending else None,
-        in_camera_colours=True,  # whether frames are RAW is seen stack by stack
-    )

@@ -6,19 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from allfocus.batch.batch_run import BatchRun
-from allfocus.batch.checks import check_ending, check_options, check_seconds, prepare_output
+from allfocus.batch.checks import check_seconds, prepare_output
 from allfocus.batch.cluster import PATIENCE, Cluster
-from allfocus.batch.manifest import FILE_NAME, BatchManifest
+from allfocus.batch.manifest import FILE_NAME, BatchManifest, frame_states, settings_key
 from allfocus.batch.outcome import BatchListener, BatchResult
 from allfocus.batch.result_names import DEFAULT, check_template, name_result
-from allfocus.batch.stack_task import StackTask, software_key, wishes_key
+from allfocus.batch.stack_task import StackTask, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks, require_folder
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import InputFiles
 from allfocus.images.ome_zarr_folders import is_zarr
-from allfocus.images.writing import default_ending
-from allfocus.stack.options import FuseOptions
+from allfocus.images.writing import check_output, default_ending
+from allfocus.stack.options import FuseOptions, FuseOutputs, Storing
 
 
 def fuse_stacks(
@@ -90,7 +90,8 @@ def fuse_stacks(
         (['beetle.png'], 0, 1)
     """
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.method_choice import absolute_name
+    from allfocus.fusion.method import weights_files
+    from allfocus.fusion.method_choice import absolute_name, require_method
 
     chosen = options or FuseOptions()
     # Workers have folders of their own.
@@ -98,7 +99,8 @@ def fuse_stacks(
     if chosen.dark is not None:
         chosen = replace(chosen, dark=os.path.abspath(chosen.dark))
     root, target = require_folder(folder), Path(output).absolute()
-    check_options(chosen, maps)
+    probe = FuseOutputs.beside(target / f"result{ending or '.png'}", "result", maps)
+    method = require_method(chosen.method, **chosen.demands(probe))
     check_template(name)
     check_seconds(settle=settle, patience=patience, stop_after=stop_after)
     if os.path.realpath(target) == os.path.realpath(root):
@@ -130,9 +132,12 @@ def fuse_stacks(
     pages = [target / name for name in (SUMMARY_NAME, SHEET_NAME, FILE_NAME)]
     InputFiles([*inputs, *(frame for stack in stacks for frame in stack.frames)]).refuse(pages)
     prepare_output(target, overwrite=overwrite)
-    check_ending(target, ending, chosen)
-    software = software_key(chosen.method)
-    key = wishes_key(chosen, maps, software, root)
+    # What the frames are, RAW or not, and by that the format of a result without an ending, is seen stack by stack.
+    storing: Storing = chosen.storing() if ending else {"quality": chosen.quality}
+    check_output(probe.picture, overwrite=True, in_camera_colours=True, **storing)
+    software = software_key(weights_files(method))
+    dark = None if chosen.dark is None else [chosen.dark, frame_states([Path(chosen.dark)], root)]
+    key = settings_key({**chosen.settings(), "dark": dark, "maps": sorted(maps)}, software)
 
     def task_of(stack: Stack) -> StackTask:
         label = name_result(name, stack, chosen.method)
@@ -151,7 +156,6 @@ def fuse_stacks(
 
     with BatchManifest(target).opened() as records:
         run = BatchRun(root, target, records, task_of, inputs=inputs, overwrite=overwrite, progress=progress)
-        cluster = None
         try:
             if not watch:
                 run.plan(stacks)

@@ -78,6 +78,14 @@ class AlignmentWishes(TypedDict):
     brightness: bool
 
 
+class Storing(TypedDict, total=False):
+    """How the picture is stored; see ``images.writing.encode_image``."""
+
+    bit_depth: int | None
+    quality: int
+    compression: Compression
+
+
 def _option(default: Value, help: str, **about: Any) -> Value:
     """A field with this default; typed as its value, as ``dataclasses.field`` is."""
     value: Value = field(default=default, metadata={"about": About(help, **about)})
@@ -245,6 +253,10 @@ class FuseOptions:
     def alignment(self) -> AlignmentWishes:
         """How frames are aligned, as ``stack.frames.align_frames`` takes it."""
         return {"skip_bad": self.skip_bad, "reference": self.reference, "brightness": self.brightness}
+
+    def storing(self) -> Storing:
+        """How the picture is stored, as ``images.writing.encode_image`` takes it."""
+        return {"bit_depth": self.bit_depth, "quality": self.quality, "compression": self.compression}
 
     def demands(self, outputs: "FuseOutputs | None" = None) -> Demands:
         """What the method must be able to do, as ``fusion.method_choice.require_method`` takes it.

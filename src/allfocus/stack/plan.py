@@ -141,7 +141,6 @@ class StackPlan:
             count: How many frames will be fused; slabs depend on it.
         """
         options, overwrite = self.options, self.outputs.overwrite
-        quality, compression = options.quality, options.compression
         check_format(self.picture, self.selection, options.bit_depth)
         if is_dng(self.picture):
             for frame in self.reader.frames:
@@ -154,10 +153,8 @@ class StackPlan:
             check_output(
                 path,
                 overwrite=overwrite,
-                bit_depth=options.bit_depth,
-                quality=quality,
-                compression=compression,
                 in_camera_colours=all(frame.header.camera is not None for frame in self.reader.frames),
+                **options.storing(),
             )
         for name, path in self.maps.items():
             if self.is_series and is_zarr_name(path):

@@ -111,11 +111,9 @@ class ResultWriter:
         data = encode_image(
             picture,
             path,
-            bit_depth=options.bit_depth,
-            quality=options.quality,
-            compression=options.compression,
             history=f"fused by allfocus {__version__} from {count} frames with {options.method}",
             software=f"allfocus {__version__}",
+            **options.storing(),
         )
         self._add("picture" if path == self._plan.picture else "", path, data)
 
