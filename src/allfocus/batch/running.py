@@ -18,7 +18,8 @@ from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import InputFiles
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.writing import check_output, default_ending
-from allfocus.stack.options import FuseOptions, FuseOutputs, Storing
+from allfocus.stack.options import FuseOptions, Storing
+from allfocus.stack.outputs import FuseOutputs
 
 
 def fuse_stacks(

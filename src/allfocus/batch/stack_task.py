@@ -19,7 +19,8 @@ from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import FileState, OwnResults, file_state, replacing_only
 from allfocus.stack.command_words import command_words
-from allfocus.stack.options import FuseOptions, FuseOutputs
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import FuseOutputs
 from allfocus.version import __version__
 
 if TYPE_CHECKING:

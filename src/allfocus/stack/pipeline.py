@@ -22,7 +22,8 @@ from allfocus.progress import StepProgress
 from allfocus.stack.corrections import cull_frames, find_corrections
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import AnyPath, FuseOptions, FuseOutputs, Paths, gather
+from allfocus.stack.options import FuseOptions, gather
+from allfocus.stack.outputs import AnyPath, FuseOutputs, Paths
 from allfocus.stack.plan import Slab, plan_stack
 from allfocus.stack.result import StackFusion, covered_part, doubt_borders, show_worst_place
 from allfocus.stack.series import fuse_series

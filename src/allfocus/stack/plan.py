@@ -23,7 +23,8 @@ from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.command_words import command_line
 from allfocus.stack.corrections import check_dark
-from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import MAPS, FuseOutputs, Paths
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
 

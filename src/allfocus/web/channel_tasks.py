@@ -23,7 +23,7 @@ from allfocus.images.image import Image
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.stack_file import open_stack_file
 from allfocus.images.writing import replace_file, write_image
-from allfocus.stack.options import FuseOutputs
+from allfocus.stack.outputs import FuseOutputs
 from allfocus.stack.pipeline import fuse_files
 from allfocus.web.channel_planes import SOFTWARE, encode_planes, read_channels
 from allfocus.web.channels import ShownChannel, choose_display, colour_channels
