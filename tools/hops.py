@@ -57,8 +57,11 @@ def count_hops(arguments: Sequence[str]) -> list[str]:
         caller = frame.f_back
         while caller is not None and not _is_ours(caller):
             caller = caller.f_back
-        if caller is not None and caller.f_code in given and not _is_room(caller) and _hand(frame) not in RECORDS:
-            hops.setdefault((caller.f_code.co_filename, _hand(caller)))
+        if caller is None or caller.f_code not in given or _is_room(caller) or _hand(frame) in RECORDS:
+            return
+        hand = (caller.f_code.co_filename, _hand(caller))
+        if hand != (frame.f_code.co_filename, _hand(frame)):  # a class that works on what it was given, in several steps
+            hops.setdefault(hand)
 
     before = sys.getprofile()
     try:

@@ -16,9 +16,10 @@ from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks, require_folde
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import InputFiles
+from allfocus.images.limits import Storing
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.writing import check_output, default_ending
-from allfocus.stack.options import FuseOptions, Storing
+from allfocus.stack.options import FuseOptions
 from allfocus.stack.outputs import FuseOutputs
 
 

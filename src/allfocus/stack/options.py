@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 from allfocus.errors import InputError
 from allfocus.fusion.devices import DEVICES
-from allfocus.images.limits import DEMOSAICS, MAX_PIXELS, Compression
+from allfocus.images.limits import DEMOSAICS, MAX_PIXELS, Compression, Storing
 from allfocus.stack.option_fields import BATCH, STUDIO, About, described, document, option
 from allfocus.stack.outputs import AnyPath, FuseOutputs, describe_outputs
 
@@ -42,14 +42,6 @@ class AlignmentWishes(TypedDict):
     skip_bad: bool
     reference: int | None
     brightness: bool
-
-
-class Storing(TypedDict, total=False):
-    """How the picture is stored; see ``images.writing.encode_image``."""
-
-    bit_depth: int | None
-    quality: int
-    compression: Compression
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.methods import method_catalogue
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.memory import available_memory
+from allfocus.images.picture_files import PictureFiles
 from allfocus.images.spool import FrameSpool
 from allfocus.machine import limited_cores
 from allfocus.progress import StepProgress
@@ -120,7 +121,8 @@ def fuse_files(
         reader.release()
         notes.end_step("reading")
 
-        writer = ResultWriter(plan, notes, kept, files, frames.opacity)
+        pictures = PictureFiles(files, options.method, options.storing())
+        writer = ResultWriter(plan, notes, kept, pictures, frames.opacity)
         fuse_spool = partial(
             fuse, method=method, prefer=options.prefer, device=options.device, curve=curve, unveil=options.unveil
         )

@@ -27,6 +27,7 @@ from allfocus.images.channel_colours import merge_channels
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
+from allfocus.images.picture_files import PictureFiles
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
 from allfocus.progress import CountProgress, StepProgress
@@ -79,7 +80,8 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
             maps.add(fused)
             if first is None:
                 first = _describe(plan, selection, fused, notes)
-                writer = ResultWriter(plan, notes, fused.kept, files, None)
+                pictures = PictureFiles(files, plan.options.method, plan.options.storing())
+                writer = ResultWriter(plan, notes, fused.kept, pictures, None)
                 if not plan.is_series:
                     writer.write_maps(first)
         if first is None:
