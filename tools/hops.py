@@ -60,7 +60,10 @@ def count_hops(arguments: Sequence[str]) -> list[str]:
         if caller is None or caller.f_code not in given or _is_room(caller) or _hand(frame) in RECORDS:
             return
         hand = (caller.f_code.co_filename, _hand(caller))
-        if hand != (frame.f_code.co_filename, _hand(frame)):  # a class that works on what it was given, in several steps
+        if hand != (
+            frame.f_code.co_filename,
+            _hand(frame),
+        ):  # a class that works on what it was given, in several steps
             hops.setdefault(hand)
 
     before = sys.getprofile()
