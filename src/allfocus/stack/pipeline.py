@@ -26,7 +26,7 @@ from allfocus.stack.notes import RunNotes
 from allfocus.stack.options import FuseOptions, gather
 from allfocus.stack.outputs import AnyPath, FuseOutputs, Paths
 from allfocus.stack.plan import Slab, plan_stack
-from allfocus.stack.result import StackFusion, covered_part, doubt_borders, show_worst_place
+from allfocus.stack.result import StackFusion, covered_part, doubt_borders, say_lost_detail, show_worst_place
 from allfocus.stack.series import fuse_series
 from allfocus.stack.writing import ResultWriter
 
@@ -134,10 +134,7 @@ def fuse_files(
             notes.tell("slabs", number, len(slabs))
             notes.end_step("slabs")
         result = doubt_borders(fuse_spool(spool, progress=partial(notes.tell, "fusing")), spool)
-        if result.lost_detail is not None and result.lost_detail.mended:
-            notes.say(result.lost_detail.mending)
-        if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
-            notes.say(result.lost_detail.warning, see="check_map")
+        say_lost_detail(result, notes)
         if method.abilities.devices:
             notes.say_all(fallback_notices())
         notes.end_step("fusing")
