@@ -1,4 +1,4 @@
-"""What can be told to be wrong before a batch begins: options, and the folder for the results."""
+"""What can be told to be wrong before a batch begins: times to wait, and the folder for the results."""
 
 import os
 from pathlib import Path
