@@ -307,11 +307,12 @@ def thumbnail(studio: "Studio", job_id: str, frame_id: str) -> Path:
     if frame.absent:
         raise Refusal(404, f"{frame.name} {ABSENT}")
     target = studio.store.folder(job_id) / "thumbnails" / f"{frame.id}.jpg"
-    if not target.exists():
-        path = studio.store.frame_path(job, frame)
-        values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
-        try:
-            studio.pictures.run("make_channel_thumbnail" if frame.channel_names else "make_thumbnail", values)
-        except TaskError as error:
-            raise Refusal(415, studio.told(error.error, called=frame.name)) from error
+    with studio.making_thumbnails.of(target):  # a page that is drawn anew asks while its first question is answered
+        if not target.exists():
+            path = studio.store.frame_path(job, frame)
+            values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
+            try:
+                studio.pictures.run("make_channel_thumbnail" if frame.channel_names else "make_thumbnail", values)
+            except TaskError as error:
+                raise Refusal(415, studio.told(error.error, called=frame.name)) from error
     return target
