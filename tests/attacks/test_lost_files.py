@@ -242,6 +242,20 @@ allfocus.fuse_files(sys.argv[1], f"{sys.argv[2]}/out.png", method="dsift", align
 # --- frames that change meanwhile -------------------------------------------------------------------------------------
 
 
+def test_a_batch_passes_over_no_stack_whose_folder_is_named_for_the_results(tmp_path, without_cluster):
+    for name in ("a", "b"):
+        (tmp_path / "shoot" / name).mkdir(parents=True)
+        for number in range(2):
+            write_image(np.full((24, 28, 3), 0.2 * (number + 1), np.float32), tmp_path / f"shoot/{name}/{number}.png")
+    options = FuseOptions(method="average", align=False)
+    with pytest.raises(OutputError, match=r"holds pictures among the frames"):
+        fuse_stacks(tmp_path / "shoot", tmp_path / "shoot/a", options=options)
+    assert sorted(os.listdir(tmp_path / "shoot/a")) == ["0.png", "1.png"]
+    for unchanged in (0, 2):  # a new folder will do, and so will that of an earlier run
+        result = fuse_stacks(tmp_path / "shoot", tmp_path / "shoot/fused", options=options)
+        assert len(result.unchanged) == unchanged
+
+
 @pytest.mark.parametrize("step", ["aligning", "reading", "fusing", "writing"])
 @pytest.mark.parametrize("time_kept", [False, True])
 def test_a_frame_that_changes_while_the_stack_is_fused_is_an_error(tmp_path, stack_folder, step, time_kept):

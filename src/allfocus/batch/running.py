@@ -18,6 +18,7 @@ from allfocus.errors import InputError, OutputError
 from allfocus.files.names import named_path
 from allfocus.files.protection import InputFiles
 from allfocus.images.limits import Storing
+from allfocus.images.listing import SUFFIXES
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.writing import check_output, default_ending
 from allfocus.stack.options import FuseOptions
@@ -108,6 +109,7 @@ def fuse_stacks(
     check_seconds(settle=settle, patience=patience, stop_after=stop_after)
     if os.path.realpath(target) == os.path.realpath(root):
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
+    _require_no_frames(target, root)
 
     left_out: dict[Path, str] = {}
 
@@ -192,3 +194,22 @@ def _nothing_to_fuse(folder: str | os.PathLike[str], left_out: dict[Path, str]) 
     cures = ["check the folder", "{watch=on} to wait"]
     cure = ["name an output that ends in .zarr or .tif"] if is_zarr(require_folder(folder)) else cures
     return InputError("no pictures were found below it", where=folder, hint=cure, code="no-such-file")
+
+
+def _require_no_frames(target: Path, root: Path) -> None:
+    """Raise OutputError for a folder of results among the frames that holds pictures but none of an earlier batch.
+
+    What is in it is not looked for, because results are no frames, and so a stack would be passed over.
+    """
+    if not os.path.realpath(target).startswith(os.path.join(os.path.realpath(root), "")):
+        return
+    if os.path.exists(target / FILE_NAME):
+        return
+    for place, _, names in os.walk(target):
+        picture = next((name for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES), None)
+        if picture is not None:
+            raise OutputError(
+                f"holds pictures among the frames ({Path(place, picture).relative_to(target)}), which would not be "
+                "fused; name an empty folder, or a new one",
+                where=target,
+            )
