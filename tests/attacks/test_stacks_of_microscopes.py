@@ -203,6 +203,30 @@ def test_part_of_a_set_is_told_or_refused(tmp_path):
         find_stacks_in(by_channel["gfp"])
 
 
+@pytest.mark.parametrize(
+    ("there", "instead", "why"),
+    [
+        ('IFD="1"', 'IFD="0"', "two planes on page 1 of"),
+        ('IFD="1"', 'IFD="x"', "counts from IFD 'x'"),
+        ('IFD="1"', 'IFD="-1"', "counts from IFD '-1'"),
+        ('IFD="1"', f'IFD="{10**20}"', "counts from IFD"),
+        ('FirstZ="2"', 'FirstZ="3"', "counts from FirstZ '3'"),
+        ('FirstZ="2"', 'FirstZ="1"', "two places for plane 2 of channel 1"),
+    ],
+)
+def test_a_set_that_contradicts_itself_is_never_fused(tmp_path, there, instead, why):
+    for path in write_set(tmp_path, SETS["a file for each channel"]).values():
+        planes = tifffile.imread(path, is_ome=False, key=slice(None))
+        with tifffile.TiffFile(path) as file:
+            text = str(file.ome_metadata)
+        assert there in text
+        with tifffile.TiffWriter(path) as writer:
+            for number, own in enumerate(planes):
+                writer.write(own, description=text.replace(there, instead) if not number else None, metadata=None)
+    with pytest.raises(InputError, match=why):
+        fuse_files(tmp_path, tmp_path / "fused.tif", **OPTIONS)
+
+
 def test_a_description_beside_the_files_of_a_set_is_read(tmp_path):
     paths = write_set(tmp_path, SETS["a file for each page"])
     with tifffile.TiffFile(paths["00"]) as first:

@@ -1,6 +1,6 @@
 """Which planes of an OME-TIFF lie in the file itself: its description may spread a stack over several files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,24 +13,66 @@ File = tuple[str, str]
 """UUID and name."""
 Place = tuple[File | None, int]
 """File and page, from 0; None is the file that has the description."""
+MOST_PAGES = 2**31
+"""Of one file."""
 
 
 def list_places(description: str) -> list[dict[Plane, Place]]:
-    """Where each plane of each image lies, as OME-XML says it.
+    """Where each plane of each image lies, as OME-XML says it; the last word counts.
 
     Raises:
         ElementTree.ParseError: it is no XML.
     """
-    root = ElementTree.fromstring(description.encode())
-    images = []
-    for pixels in (each for each in root.iter() if each.tag.endswith("Pixels")):
-        found: dict[Plane, Place] = {}
+    return [dict(found) for found in _entries(description)]
+
+
+def require_one_place_each(description: str) -> None:
+    """Raise InputError where the description names two places for a plane, one for two, or one that cannot be."""
+    taken: set[Place] = set()
+    for image in _entries(description, require=_require_numbers):
+        known: set[Plane] = set()
+        for plane, place in image:
+            if plane in known:
+                raise _contradictory(f"names two places for plane {plane[0] + 1} of channel {plane[1] + 1}")
+            if place in taken:
+                file, page = place
+                raise _contradictory(f"has two planes on page {page + 1}{f' of {file[1]}' if file else ''}")
+            known.add(plane)
+            taken.add(place)
+
+
+def _entries(
+    description: str, require: Callable[[Element, dict[str, int]], None] = lambda part, sizes: None
+) -> Iterator[Iterator[tuple[Plane, Place]]]:
+    """Of each image the planes and their places, as they are listed."""
+
+    def of_image(pixels: Element) -> Iterator[tuple[Plane, Place]]:
         sizes = _sizes_of(pixels)
         for part in _parts_of(pixels):
+            require(part, sizes)
             file, first = _file_of(part), _number(part, "IFD", 0)
-            found.update((plane, (file, first + page)) for page, plane in enumerate(_listed(part, sizes)))
-        images.append(found)
-    return images
+            for page, plane in enumerate(_listed(part, sizes)):
+                yield plane, (file, first + page)
+
+    root = ElementTree.fromstring(description.encode())
+    return (of_image(pixels) for pixels in root.iter() if pixels.tag.endswith("Pixels"))
+
+
+def _require_numbers(part: Element, sizes: dict[str, int]) -> None:
+    """Raise InputError where an entry counts from a place that there is not."""
+    limits = {"IFD": MOST_PAGES, **{f"First{axis}": size for axis, size in sizes.items()}}
+    for name, limit in limits.items():
+        text = part.get(name, "0").strip()
+        if not (text.isascii() and text.isdigit() and int(text[:12]) < limit):
+            raise _contradictory(f"counts from {name} {text[:20]!r}, which there is not")
+
+
+def _contradictory(what: str) -> InputError:
+    return InputError(
+        f"its description (OME) {what}",
+        hint="save the stack as one file (Bio-Formats: export as OME-TIFF)",
+        code="incomplete-stack",
+    )
 
 
 def require_own_planes(description: str, *, pages: int, name: str) -> None:

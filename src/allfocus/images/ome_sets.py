@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from allfocus.errors import InputError
 from allfocus.images.decoders import TIFF, find_format
 from allfocus.images.dimensions import Dimensions
-from allfocus.images.ome_planes import File, Place, Plane, incomplete, list_places, require_own_planes
+from allfocus.images.ome_planes import (
+    File,
+    Place,
+    Plane,
+    incomplete,
+    list_places,
+    require_one_place_each,
+    require_own_planes,
+)
 from allfocus.images.ome_xml import describe_images
 from allfocus.images.reading import guarded, with_file
 from allfocus.images.tiff_decoder import open_tiff
@@ -72,6 +80,7 @@ def open_ome_set(files: Sequence[Path], called: Sequence[str] = ()) -> OmeSet | 
     named = {file for file in known if file is not None}
     if len(known) < 2:
         return None
+    require_one_place_each(text)
     numbers = {None: 0, **_find_files(files, called, named)} if elsewhere is None else _find_files(files, called, named)
     missing = len(known - set(numbers))
     found = [_arrange(held, image, numbers) for held, image in zip(describe_images(text), listed, strict=True) if image]
