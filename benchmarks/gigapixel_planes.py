@@ -11,7 +11,7 @@ the sharp texture. Memory is that of a worker as the kernel counts it, and that 
 added up every fifth of a second. FOLDER takes up to 11 GB at 20,000; started again, it goes on.
 
 A gigapixel with 4 channels: python benchmarks/gigapixel_planes.py FOLDER --side 32000 --planes 2 --channels 4
---workers 1 --regions 3
+--regions 3 (12 GB)
 """
 
 import argparse
