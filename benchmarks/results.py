@@ -57,6 +57,7 @@ def measure(arguments: argparse.Namespace, protocol: Protocol, pictures: Path | 
             protocol=protocol,
             limit=arguments.limit,
             workers=arguments.workers,
+            device="cpu",  # the same figures on every machine
             progress=lambda step, done, count: update(f"{protocol} {step}", done, count),
         )
 

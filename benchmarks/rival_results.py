@@ -66,7 +66,8 @@ def cnn_second_half(pair: list[NDArray[np.float32]], authors: NDArray[np.float32
 
 def print_scores(data: Path, rivals: Path, output: Path) -> None:
     methods = [f"{name}@{rivals / file}" for name, file in FILES.items() if (rivals / file).is_file()]
-    result = allfocus.evaluate({"lytro": data / "lytro"}, methods, metrics=METRICS, output=output, report=False)
+    sets = {"lytro": data / "lytro"}
+    result = allfocus.evaluate(sets, methods, metrics=METRICS, output=output, device="cpu", report=False)
     print("scores on Lytro".ljust(32), *(name.rjust(8) for name in METRICS))
     for row in result.summaries["lytro"].methods:
         name = row.method.partition("@")[0]

@@ -10,9 +10,11 @@ fusion, files ...), where the work is done.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType, FrameType
+from unittest.mock import patch
 
 import allfocus
 from allfocus.cli.main import allfocus as commands
@@ -24,14 +26,15 @@ ROOMS = {
     *("depth", "relief"),
     *("html_pages.py", "version.py", "errors.py", "progress.py", "machine.py", "plugins.py", "__init__.py"),
     *(f"training/{name}.py" for name in ("photos", "samples", "losses", "recipe", "stepping", "validation")),
-    *("training/run_log.py", "training/run_files.py"),
+    *("training/run_log.py", "training/run_files.py", "batch/stacks.py", "batch/manifest.py"),
 }
-RECORDS = {"FuseOptions", "FuseOutputs", "FusionPlan", "StackPlan", "Recipe"}
+RECORDS = {"FuseOptions", "FuseOutputs", "FusionPlan", "StackPlan", "Recipe", "StackTask", "FuseSettings"}
 NO_OPTIONS = {"frames", "photos", "output", "run", "as_json", "dry_run", "bit_depth"}
 """What is worked on; and a name that also stands for something else, the depth of a spool."""
 OTHER_NAMES = {
     "fuse": {"crop", "slabs"},
     "align": {"crop", "match_brightness"},
+    "batch": {"crop", "slabs", "maps", "kinds"},
     "train": {"stop_after_seconds"},
 }
 """How Python calls what the command line calls otherwise."""
@@ -39,9 +42,11 @@ OTHER_NAMES = {
 
 def count_hops(arguments: Sequence[str]) -> list[str]:
     """The hops of ``allfocus`` with these arguments, in the order in which they are entered."""
-    names = {str(option.name) for option in commands.commands[arguments[0]].params} - NO_OPTIONS | OTHER_NAMES[
-        arguments[0]
-    ]
+    command = arguments[0]
+    names = {str(option.name) for option in commands.commands[command].params} - NO_OPTIONS
+    if command == "batch":  # of its other options it makes use itself
+        names &= {str(option.name) for option in commands.commands["fuse"].params} - {"overwrite", "quiet", "verbose"}
+    names |= OTHER_NAMES[command]
     given: set[CodeType] = set()
     hops: dict[tuple[str, str], None] = {("", "run"): None}
 
@@ -52,18 +57,51 @@ def count_hops(arguments: Sequence[str]) -> list[str]:
         caller = frame.f_back
         while caller is not None and not _is_ours(caller):
             caller = caller.f_back
-        if caller is not None and caller.f_code in given and not _is_room(caller) and _hand(frame) not in RECORDS:
-            hops.setdefault((caller.f_code.co_filename, _hand(caller)))
+        if caller is None or caller.f_code not in given or _is_room(caller) or _hand(frame) in RECORDS:
+            return
+        hand = (caller.f_code.co_filename, _hand(caller))
+        if hand != (
+            frame.f_code.co_filename,
+            _hand(frame),
+        ):  # a class that works on what it was given, in several steps
+            hops.setdefault(hand)
 
     before = sys.getprofile()
-    sys.setprofile(watch)
     try:
-        code = run(arguments)
+        with patch("allfocus.batch.running.Cluster", _Here) if command == "batch" else nullcontext():
+            sys.setprofile(watch)
+            code = run(arguments)
     finally:
         sys.setprofile(before)
     if code:
         raise SystemExit(code)
     return [name for _, name in hops if name not in RECORDS]
+
+
+class _Here:
+    """Stands for the cluster of a batch: fuses the stacks in this process, where they can be watched."""
+
+    dashboard, worker_count, restarts = "", 1, 0
+
+    def __init__(self, *values: object, **options: object) -> None:
+        self._outcomes: dict[str, object] = {}
+
+    def __enter__(self) -> "_Here":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    @property
+    def waiting(self) -> int:
+        return len(self._outcomes)
+
+    def submit(self, key: str, function: Callable[..., object], *arguments: object) -> None:
+        self._outcomes[key] = function(*arguments)
+
+    def collect(self, seconds: float = 0.0) -> dict[str, object]:
+        outcomes, self._outcomes = self._outcomes, {}
+        return outcomes
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from allfocus.relief.writing import ReliefOptions, write_relief
     from allfocus.scenes.rendering import render_scene
     from allfocus.stack.aligned_files import AlignedFiles, align_files
-    from allfocus.stack.options import FuseOptions, FuseOutputs
+    from allfocus.stack.options import FuseOptions
+    from allfocus.stack.outputs import FuseOutputs
     from allfocus.stack.pipeline import fuse_files
     from allfocus.training.loop import train
     from allfocus.training.recipe import read_recipe
@@ -99,7 +100,7 @@ _MODULES = {
     "Dimensions": "allfocus.images.dimensions",
     "EvaluationResult": "allfocus.evaluation.benchmark",
     "FuseOptions": "allfocus.stack.options",
-    "FuseOutputs": "allfocus.stack.options",
+    "FuseOutputs": "allfocus.stack.outputs",
     "FusedMaps": "allfocus.fusion.maps",
     "FusionResult": "allfocus.fusion.stack_fusion",
     "Image": "allfocus.images.image",

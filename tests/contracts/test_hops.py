@@ -22,15 +22,21 @@ def frames(tmp_path):
     return [str(write_image(frame, tmp_path / f"{number}.png")) for number, frame in enumerate(scene.frames)]
 
 
-def test_fuse_goes_through_five_hands_whatever_is_asked_for(count_hops, frames, tmp_path):
+def test_fuse_goes_through_four_hands_and_one_more_for_maps_and_report(count_hops, frames, tmp_path):
     plain = ["fuse", *frames, "-o", str(tmp_path / "o.png")]
     everything = [
         *("--skip-bad", "--slab", "2,1", "--keep-size", "--prefer", "near", "--quality", "90", "--overwrite"),
         *(f"--depth-map={tmp_path / 'd.png'}", f"--report={tmp_path / 'r.html'}"),
     ]
-    expected = ["run", "fuse", "fuse_files", "plan_stack", "ResultWriter"]
+    expected = ["run", "fuse", "fuse_files", "plan_stack"]
     assert count_hops(plain) == expected
-    assert count_hops([*plain, *everything]) == expected
+    assert count_hops([*plain, *everything]) == [*expected, "ResultWriter"]
+
+
+def test_a_batch_adds_four_hands_to_those_of_fuse_files(count_hops, frames, tmp_path):
+    pytest.importorskip("distributed", reason="needs the extra batch")
+    found = count_hops(["batch", str(tmp_path), "-o", str(tmp_path / "out"), "--skip-bad", "--prefer", "near"])
+    assert found == ["run", "batch", "fuse_stacks", "fuse_stack", "fuse_files", "plan_stack"]
 
 
 def test_align_goes_through_three_hands(count_hops, frames, tmp_path):

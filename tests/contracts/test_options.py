@@ -12,19 +12,9 @@ from allfocus.cli.batch_command import batch as batch_command
 from allfocus.cli.fuse_command import fuse as fuse_command
 from allfocus.stack import options as module
 from allfocus.stack.command_words import command_line
-from allfocus.stack.options import (
-    BATCH,
-    FUSE,
-    KINDS,
-    MAPS,
-    STUDIO,
-    FuseOptions,
-    FuseOutputs,
-    describe_options,
-    describe_outputs,
-    gather,
-    offered,
-)
+from allfocus.stack.option_fields import BATCH, FUSE, STUDIO
+from allfocus.stack.options import FuseOptions, describe_options, gather, offered
+from allfocus.stack.outputs import KINDS, MAPS, FuseOutputs, describe_outputs
 
 FIELDS = {own.name: own for own in dataclasses.fields(FuseOptions)}
 OTHER = {

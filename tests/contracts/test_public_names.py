@@ -1,7 +1,10 @@
 """The public names are a checked-in list: removing one is a visible act."""
 
+import ast
 import importlib
+import inspect
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -103,6 +106,40 @@ def test_the_commands_are_the_list_above():
     from allfocus.cli.main import allfocus as group
 
     assert sorted(group.commands) == COMMANDS
+
+
+def test_a_network_runs_on_the_same_device_unless_told_whoever_asks():
+    from allfocus.cli.main import allfocus as group
+
+    functions = {name: getattr(allfocus, name) for name in ("FuseOptions", "evaluate", "fuse", "fuse_planes")}
+    values = {name: inspect.signature(function).parameters["device"].default for name, function in functions.items()}
+    values |= {
+        f"allfocus {name}": option.default
+        for name, command in group.commands.items()
+        for option in command.params
+        if option.name == "device"
+    }
+    assert {name: value for name, value in values.items() if value != "auto"} == {}
+    assert len(values) == 10
+
+
+SHARED = {
+    "rename_tensors": "each network of the literature has its own, which its entry in the table names",
+    "unveil": "the same in NumPy and in torch",
+}
+"""Names that several modules give to what they export, with the reason; besides commands, which are named after the
+function that they call."""
+
+
+def test_a_name_means_one_thing():
+    homes = Counter(
+        node.name
+        for path in (ROOT / "src/allfocus").rglob("*.py")
+        if path.parent.name != "cli"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in homes.items() if count > 1} == SHARED.keys()
 
 
 def test_the_entry_point_in_pyproject_exists():

@@ -12,7 +12,8 @@ import pytest
 import allfocus
 from allfocus.errors import CODES
 from allfocus.fusion.methods import METHODS
-from allfocus.stack.options import STUDIO, offered
+from allfocus.stack.option_fields import STUDIO
+from allfocus.stack.options import offered
 from allfocus.stack.presets import PRESETS
 
 pytest.importorskip("fastapi", reason="the studio needs the extra: pip install 'allfocus[web]'")

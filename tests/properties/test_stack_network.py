@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allfocus.network.inheritance import EXCLUSION
-from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, compose, select_pixels
+from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, blend_unveiled, select_pixels
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -74,7 +74,7 @@ def test_the_order_of_the_sources_does_not_matter(seed, sources, size, coarsest,
     assert one.veil.std(1).max() > 1e-3
     assert_close(other.logits, one.logits[:, order])
     assert_close(other.veil, one.veil[:, order])
-    assert_close(compose(frames[:, order], other), compose(frames, one))
+    assert_close(blend_unveiled(frames[:, order], other), blend_unveiled(frames, one))
 
 
 @settings(max_examples=25)
@@ -92,7 +92,7 @@ def test_a_source_that_is_out_everywhere_has_no_influence(seed, sources, size, l
     assert_close(one.veil[:, rest], other.veil)
     # On the levels below it is out as well.
     assert bool((one.logits[:, place] <= one.logits.amax(1) - EXCLUSION).all())
-    assert_close(compose(frames, one), compose(frames[:, rest], other))
+    assert_close(blend_unveiled(frames, one), blend_unveiled(frames[:, rest], other))
 
 
 @settings(max_examples=15)
@@ -110,7 +110,7 @@ def test_the_result_lies_between_the_sources(seed, sources, size):
     """A selection invents nothing: without veils no pixel is brighter or darker than in all frames."""
     frames = random_frames(seed, sources, size)
     decision = decide(seed, frames)
-    picture = compose(frames, Decision(decision.logits, torch.zeros_like(decision.veil)))
+    picture = blend_unveiled(frames, Decision(decision.logits, torch.zeros_like(decision.veil)))
     for fused in (select_pixels(frames, decision.logits), picture):
         assert bool((fused >= frames.amin(1) - 1e-6).all() and (fused <= frames.amax(1) + 1e-6).all())
 

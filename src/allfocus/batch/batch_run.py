@@ -15,7 +15,6 @@ from allfocus.batch.manifest import (
     BatchManifest,
     StackRecord,
     frame_states,
-    settings_key,
     still_valid,
 )
 from allfocus.batch.outcome import BatchListener, BatchProgress, BatchResult
@@ -28,48 +27,47 @@ from allfocus.batch.own_files import (
     remove_receipt,
     set_aside_edited,
 )
-from allfocus.batch.result_names import name_result
-from allfocus.batch.stack_task import StackTask, fuse_stack, software_key
+from allfocus.batch.stack_task import StackTask, fuse_stack
 from allfocus.batch.stacks import Stack
 from allfocus.batch.summary import write_contact_sheet, write_summary
 from allfocus.batch.watching import SettledStacks
 from allfocus.errors import InputError
 from allfocus.files.protection import FileState, InputFiles, OwnResults, name_key, replacing_only
 from allfocus.images.listing import natural_order
-from allfocus.images.writing import default_ending
-from allfocus.stack.options import FuseOptions
 
 SECONDS_BETWEEN_SUMMARIES = 10.0
 """While watching, how often the summary and the contact sheet are written at most."""
 
 
 class BatchRun:
-    """The state of one run: what was found, what has been given to the cluster, and what has come back."""
+    """The state of one run: what was found, what has been given to the cluster, and what has come back.
+
+    It keeps the books and does not ask how stacks are fused: that is sealed in their tasks.
+
+    Args:
+        root: The folder of the stacks.
+        target: The folder for the results.
+        records: What earlier runs wrote down there.
+        task_of: Makes the task of a stack that is complete.
+        inputs: Files besides the frames that no result may replace.
+        overwrite: Also replace what the batch did not make.
+        progress: Called with where the run stands.
+    """
 
     def __init__(
         self,
         root: Path,
         target: Path,
-        options: FuseOptions,
-        kinds: tuple[str, ...],
-        ending: str | None,
         records: BatchManifest,
+        task_of: Callable[[Stack], StackTask],
         *,
-        name: str,
         inputs: Sequence[Path],
         overwrite: bool,
         progress: BatchListener | None,
     ) -> None:
         self.rows: dict[str, StackRecord] = {}
         self.tasks: dict[str, StackTask] = {}
-        self._root, self._target, self._options, self._ending = root, target, options, ending
-        self._kinds, self._name = kinds, name
-        self._software = software_key(options.method)
-        settings = {**options.settings(), "maps": sorted(kinds)}
-        if options.dark is not None:
-            settings["dark"] = [options.dark, frame_states([Path(options.dark)], root)]
-        self._key = settings_key(settings, self._software)
-        self._records = records
+        self._root, self._target, self._records, self._task_of = root, target, records, task_of
         self._overwrite = overwrite
         self._progress = progress or (lambda state: None)
         self._latest: list[StackRecord] = []
@@ -84,7 +82,7 @@ class BatchRun:
         """Decides for each stack whether it is done, cannot be fused, or becomes a task."""
         planned = []
         self.protect(stacks)
-        tasks = {stack.name: self._task(stack) for stack in stacks}
+        tasks = {stack.name: self._task_of(stack) for stack in stacks}
         for task in tasks.values():  # results before maps, so that it is the maps that have to give way
             self._owners.setdefault(name_key(task.output), task.name)
         for stack in stacks:
@@ -92,9 +90,8 @@ class BatchRun:
             states = frame_states(stack.frames, self._root)
             known = self._records.records.get(stack.name)
             own = files_of_stack(self._target, stack.name, known)
-            valid = (
-                still_valid(known, stack.frames, states, self._key) if known and known.output == task.output else None
-            )
+            same_output = known is not None and known.output == task.output
+            valid = still_valid(known, stack.frames, states, task.settings_key) if same_output else None
             reason = stack.problem or self._clash(task) or self._refusal(task, own)
             there = os.path.exists(task.target) and all(os.path.exists(path) for path in task.maps.values())
             if valid is not None and there and not self._clash(task):
@@ -112,7 +109,7 @@ class BatchRun:
                         PLANNED,
                         task.output,
                         inputs=states,
-                        settings_key=self._key,
+                        settings_key=task.settings_key,
                         maps=tuple(sorted({*(known.maps if known else ()), *task.map_names})),
                         files=files,
                     )
@@ -125,22 +122,6 @@ class BatchRun:
         new = {frame for stack in stacks for frame in stack.frames} - self._protected
         self._protected |= new
         self._inputs.add(new)
-
-    def _task(self, stack: Stack) -> StackTask:
-        ending = self._ending or default_ending(stack.frames[0])
-        label = name_result(self._name, stack, self._options.method)
-        return StackTask(
-            name=stack.name,
-            frames=tuple(map(str, stack.frames)),
-            root=str(self._root),
-            folder=str(self._target),
-            output=label + ending,
-            label=Path(label).name,
-            options=self._options,
-            settings_key=self._key,
-            kinds=self._kinds,
-            software=self._software,
-        )
 
     def _clash(self, task: StackTask) -> str:
         """Why a file of this stack is already that of another one, or of the batch; empty when none is."""
@@ -217,7 +198,7 @@ class BatchRun:
         for name, outcome in outcomes.items():
             task = self.tasks.pop(name)
             if isinstance(outcome, Lost):
-                outcome = StackRecord(name, FAILED, task.output, settings_key=self._key, error=outcome.reason)
+                outcome = StackRecord(name, FAILED, task.output, settings_key=task.settings_key, error=outcome.reason)
             planned = self._records.records.get(name)
             outcome = replace(outcome, maps=planned.maps if planned else task.map_names)
             own = {**files_of_stack(self._target, name, planned), **from_states(outcome.files)}

@@ -1,7 +1,6 @@
-"""What can be told to be wrong before a batch begins: options, and the folder for the results."""
+"""What can be told to be wrong before a batch begins: times to wait, and the folder for the results."""
 
 import os
-from collections.abc import Collection
 from pathlib import Path
 
 from allfocus.batch.manifest import FILE_NAME, BatchManifest
@@ -10,7 +9,6 @@ from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import name_key
 from allfocus.images.listing import SUFFIXES
-from allfocus.stack.options import FuseOptions, FuseOutputs
 
 OWN_NAMES = frozenset(name_key(name) for name in (FILE_NAME, HIDDEN_FOLDER, SHEET_NAME, SUMMARY_NAME))
 """What lies in the output folder beside the results."""
@@ -26,15 +24,14 @@ def is_own_place(name: str) -> bool:
     return name_key(name.partition("/")[0]) in OWN_NAMES
 
 
-def check_options(options: FuseOptions, kinds: Collection[str], settle: float) -> None:
-    """Raises InputError where the method, the device or an option cannot be used."""
-    # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.method_choice import require_method
-
-    outputs = FuseOutputs.beside(Path("result.png"), "result", kinds)
-    require_method(options.method, **options.demands(outputs))
+def check_seconds(*, settle: float, patience: float, stop_after: float | None) -> None:
+    """Raises InputError where a time to wait is none; patience, and watching, may last for ever."""
     if not 0 <= settle < float("inf"):
         raise InputError(f"settle is a number of seconds, 0 or more; found {settle:g}", code="bad-option")
+    if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
+        raise InputError(
+            "patience, and the time after which watching ends, are numbers of seconds, 0 or more", code="bad-option"
+        )
 
 
 def prepare_output(target: Path, *, overwrite: bool) -> None:
@@ -57,18 +54,3 @@ def prepare_output(target: Path, *, overwrite: bool) -> None:
                 hint=["choose another folder", "{overwrite=on}"],
                 code="output-exists",
             )
-
-
-def check_ending(target: Path, ending: str | None, options: FuseOptions) -> None:
-    """Raises OutputError where pictures with that ending and those options could not be written."""
-    from allfocus.images.writing import check_output
-
-    probe = target / f"result{ending or '.png'}"
-    check_output(
-        probe,
-        overwrite=True,
-        bit_depth=options.bit_depth if ending else None,
-        quality=options.quality,
-        compression=options.compression if ending else None,
-        in_camera_colours=True,  # whether frames are RAW is seen stack by stack
-    )

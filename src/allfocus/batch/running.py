@@ -6,20 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from allfocus.batch.batch_run import BatchRun
-from allfocus.batch.checks import check_ending, check_options, prepare_output
+from allfocus.batch.checks import check_seconds, prepare_output
 from allfocus.batch.cluster import PATIENCE, Cluster
-from allfocus.batch.manifest import (
-    FILE_NAME,
-    BatchManifest,
-)
+from allfocus.batch.manifest import FILE_NAME, BatchManifest, frame_states, settings_key
 from allfocus.batch.outcome import BatchListener, BatchResult
-from allfocus.batch.result_names import DEFAULT, check_template
+from allfocus.batch.result_names import DEFAULT, check_template, name_result
+from allfocus.batch.stack_task import StackTask, software_key
 from allfocus.batch.stacks import DEFAULT_GAP, Stack, find_stacks, require_folder
 from allfocus.batch.summary import SHEET_NAME, SUMMARY_NAME
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import InputFiles
+from allfocus.images.limits import Storing
 from allfocus.images.ome_zarr_folders import is_zarr
+from allfocus.images.writing import check_output, default_ending
 from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import FuseOutputs
 
 
 def fuse_stacks(
@@ -91,7 +92,8 @@ def fuse_stacks(
         (['beetle.png'], 0, 1)
     """
     # Imported here because it brings in the numerical libraries, which a wrong option should not wait for.
-    from allfocus.fusion.method_choice import absolute_name
+    from allfocus.fusion.method import weights_files
+    from allfocus.fusion.method_choice import absolute_name, require_method
 
     chosen = options or FuseOptions()
     # Workers have folders of their own.
@@ -99,12 +101,10 @@ def fuse_stacks(
     if chosen.dark is not None:
         chosen = replace(chosen, dark=os.path.abspath(chosen.dark))
     root, target = require_folder(folder), Path(output).absolute()
-    check_options(chosen, maps, settle)
+    probe = FuseOutputs.beside(target / f"result{ending or '.png'}", "result", maps)
+    method = require_method(chosen.method, **chosen.demands(probe))
     check_template(name)
-    if not patience >= 0 or (stop_after is not None and not stop_after >= 0):
-        raise InputError(
-            "patience, and the time after which watching ends, are numbers of seconds, 0 or more", code="bad-option"
-        )
+    check_seconds(settle=settle, patience=patience, stop_after=stop_after)
     if os.path.realpath(target) == os.path.realpath(root):
         raise OutputError(f"{output}: is the folder of the frames, and results would be taken for frames; name another")
 
@@ -128,37 +128,36 @@ def fuse_stacks(
         )
 
     stacks = look()
-    if not stacks and not watch and left_out:
-        path, reason = next(iter(left_out.items()))
-        raise InputError(
-            f"none of its {len(left_out)} pictures belongs to a stack; the first: {path.name}: {reason}",
-            where=folder,
-            hint="find stacks by folder, by time or by number",
-            code="too-few-frames",
-        )
     if not stacks and not watch:
-        cures = ["check the folder", "{watch=on} to wait"]
-        cure = ["name an output that ends in .zarr or .tif"] if is_zarr(root) else cures
-        raise InputError("no pictures were found below it", where=folder, hint=cure, code="no-such-file")
+        raise _nothing_to_fuse(folder, left_out)
     inputs = [Path(manifest)] if manifest is not None else []
     pages = [target / name for name in (SUMMARY_NAME, SHEET_NAME, FILE_NAME)]
     InputFiles([*inputs, *(frame for stack in stacks for frame in stack.frames)]).refuse(pages)
     prepare_output(target, overwrite=overwrite)
-    check_ending(target, ending, chosen)
-    with BatchManifest(target).opened() as records:
-        run = BatchRun(
-            root,
-            target,
-            chosen,
-            tuple(maps),
-            ending,
-            records,
-            name=name,
-            inputs=inputs,
-            overwrite=overwrite,
-            progress=progress,
+    # What the frames are, RAW or not, and by that the format of a result without an ending, is seen stack by stack.
+    storing: Storing = chosen.storing() if ending else {"quality": chosen.quality}
+    check_output(probe.picture, overwrite=True, in_camera_colours=True, **storing)
+    software = software_key(weights_files(method))
+    dark = None if chosen.dark is None else [chosen.dark, frame_states([Path(chosen.dark)], root)]
+    key = settings_key({**chosen.settings(), "dark": dark, "maps": sorted(maps)}, software)
+
+    def task_of(stack: Stack) -> StackTask:
+        label = name_result(name, stack, chosen.method)
+        return StackTask(
+            name=stack.name,
+            frames=tuple(map(str, stack.frames)),
+            root=str(root),
+            folder=str(target),
+            output=label + (ending or default_ending(stack.frames[0])),
+            options=chosen,
+            settings_key=key,
+            kinds=tuple(maps),
+            software=software,
+            label=Path(label).name,
         )
-        cluster = None
+
+    with BatchManifest(target).opened() as records:
+        run = BatchRun(root, target, records, task_of, inputs=inputs, overwrite=overwrite, progress=progress)
         try:
             if not watch:
                 run.plan(stacks)
@@ -177,3 +176,18 @@ def fuse_stacks(
             run.write_summary()
     taken = {frame for stack in stacks for frame in stack.frames}
     return replace(run.result(), left_out={path: why for path, why in left_out.items() if path not in taken})
+
+
+def _nothing_to_fuse(folder: str | os.PathLike[str], left_out: dict[Path, str]) -> InputError:
+    """Says why a folder holds no stack, and what may help."""
+    if left_out:
+        path, reason = next(iter(left_out.items()))
+        return InputError(
+            f"none of its {len(left_out)} pictures belongs to a stack; the first: {path.name}: {reason}",
+            where=folder,
+            hint="find stacks by folder, by time or by number",
+            code="too-few-frames",
+        )
+    cures = ["check the folder", "{watch=on} to wait"]
+    cure = ["name an output that ends in .zarr or .tif"] if is_zarr(require_folder(folder)) else cures
+    return InputError("no pictures were found below it", where=folder, hint=cure, code="no-such-file")

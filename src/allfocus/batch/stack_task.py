@@ -8,7 +8,7 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,14 @@ from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.files.opening import open_plain
 from allfocus.files.protection import FileState, OwnResults, file_state, replacing_only
 from allfocus.stack.command_words import command_words
-from allfocus.stack.options import FuseOptions, FuseOutputs
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import FuseOutputs
 from allfocus.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from allfocus.stack.result import StackFusion
 
 THUMBNAIL_SIDE = 240
 """Pixels a side on the contact sheet."""
@@ -89,19 +92,22 @@ class StackTask:
         return (self.output, *self.map_names, *(path.relative_to(self.folder).as_posix() for path in hidden))
 
 
-def software_key(method: str) -> str:
-    """The version of allfocus with a fingerprint of the method's weights, which may change without the version.
+def software_key(weights: Iterable[Path]) -> str:
+    """The version of allfocus with a fingerprint of the weights of a method, which may change without the version.
+
+    Args:
+        weights: The files of the method, from ``fusion.method.weights_files``.
 
     Example:
-        >>> software_key("average") == __version__, software_key("ips").startswith(__version__ + "+")
-        (True, True)
+        >>> from allfocus.fusion.method import weights_files
+        >>> from allfocus.fusion.method_choice import find_method
+        >>> software_key([]) == __version__
+        True
+        >>> software_key(weights_files(find_method("ips"))).startswith(__version__ + "+")
+        True
     """
-    # Imported here because it brings in the numerical libraries, which a worker should not wait for at its start.
-    from allfocus.fusion.method import weights_files
-    from allfocus.fusion.method_choice import find_method
-
     found = b""
-    for path in weights_files(find_method(method)):
+    for path in weights:
         with open_plain(path) as file:
             found += hashlib.file_digest(file, "sha256").digest()
     return f"{__version__}+{hashlib.sha256(found).hexdigest()[:16]}" if found else __version__
@@ -112,7 +118,27 @@ def fuse_stack(task: StackTask) -> StackRecord:
     began, processor = time.perf_counter(), time.process_time()
     record = StackRecord(task.name, FAILED, task.output, settings_key=task.settings_key, worker=_worker_name())
     try:
-        record = _fuse(task, record)
+        # Imported here because they bring in the numerical libraries, which a worker should not wait for at its start.
+        import cv2
+
+        from allfocus.fusion.method import weights_files
+        from allfocus.fusion.method_choice import find_method
+        from allfocus.stack.pipeline import fuse_files
+
+        cv2.setNumThreads(1)  # because there is one worker for each processor
+        _require_software(task, software_key(weights_files(find_method(task.options.method))), record.worker)
+        frames = [Path(frame) for frame in task.frames]
+        states = frame_states(frames, Path(task.root))
+        _require_frames(frames, states, record.worker)
+        done = replace(record, status=FUSED, inputs=states, input_key=content_key(frames, states))
+        for path in (task.target, task.thumbnail):
+            _make_folder(path.parent)
+        written: dict[Path, FileState] = {}
+        results = _own_results(task, written, lambda: _require_unchanged(frames, states, Path(task.root)))
+        with replacing_only(results):
+            result = fuse_files(frames, task.outputs, task.options)
+            _write_thumbnails(task, result, results)
+        record = _describe(done, result, written, Path(task.folder))
     except AllfocusError as error:
         record = replace(record, error=_one_line(error.told(command_words)), code=error.code)
     except MemoryError:
@@ -126,48 +152,14 @@ def fuse_stack(task: StackTask) -> StackRecord:
     )
 
 
-def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
-    import cv2
-
-    from allfocus.stack.pipeline import fuse_files
-
-    own = software_key(task.options.method)
-    if task.software and task.software != own:
-        raise InputError(
-            f"the worker {record.worker} has allfocus {own}, but {task.software} was asked for (version and weights); "
-            "install the same everywhere"
-        )
-    # One thread, because there is one worker for each processor.
-    cv2.setNumThreads(1)
-    frames = [Path(frame) for frame in task.frames]
-    states = frame_states(frames, Path(task.root))
-    _require_frames(frames, states, record.worker)
-    key = content_key(frames, states)
-    for path in (task.target, task.thumbnail):
-        _make_folder(path.parent)
-    written: dict[Path, FileState] = {}
-
-    def require_unchanged() -> None:
-        if frame_states(frames, Path(task.root)) != states:
-            raise InputError("its frames changed while they were fused; run the batch again")
-
-    results = _own_results(task, written, require_unchanged)
-    with replacing_only(results):
-        result = fuse_files(frames, task.outputs, task.options)
-        _write_thumbnail(result.image if result.shown is None else result.shown, task.thumbnail)
-        if result.worst_place is not None:
-            _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
-        elif results.known is None or file_state(task.lost_thumbnail) in results.known(task.lost_thumbnail):
-            task.lost_thumbnail.unlink(missing_ok=True)
+def _describe(record: StackRecord, result: "StackFusion", written: dict[Path, FileState], folder: Path) -> StackRecord:
+    """The record with what fusing gave and what was written below the folder."""
     height, width = result.image.shape[:2]
     lost = result.lost_detail
     return replace(
         record,
-        status=FUSED,
-        inputs=states,
-        input_key=key,
-        output_state=written[task.target],
-        files=tuple((path.relative_to(task.folder).as_posix(), *state) for path, state in written.items()),
+        output_state=written[folder / record.output],
+        files=tuple((path.relative_to(folder).as_posix(), *state) for path, state in written.items()),
         width=int(width),
         height=int(height),
         left_out=len(result.left_out),
@@ -175,6 +167,19 @@ def _fuse(task: StackTask, record: StackRecord) -> StackRecord:
         lost_flag=lost is not None and lost.is_worth_a_warning,
         notices=tuple(_one_line(sentence) for sentence in result.notices),
     )
+
+
+def _require_software(task: StackTask, own: str, worker: str) -> None:
+    if task.software and task.software != own:
+        raise InputError(
+            f"the worker {worker} has allfocus {own}, but {task.software} was asked for (version and weights); "
+            "install the same everywhere"
+        )
+
+
+def _require_unchanged(frames: list[Path], states: FrameStates, root: Path) -> None:
+    if frame_states(frames, root) != states:
+        raise InputError("its frames changed while they were fused; run the batch again")
 
 
 def _own_results(task: StackTask, written: dict[Path, FileState], check: Callable[[], None]) -> OwnResults:
@@ -214,6 +219,15 @@ def _require_frames(frames: list[Path], states: FrameStates, worker: str) -> Non
                 f"{frame}: not found by the worker {worker}; frames must lie on a file system that every worker sees "
                 "under the same path"
             )
+
+
+def _write_thumbnails(task: StackTask, result: "StackFusion", results: OwnResults) -> None:
+    """Writes the small copy, and the worst place where one is worth a look; one of an earlier run goes otherwise."""
+    _write_thumbnail(result.image if result.shown is None else result.shown, task.thumbnail)
+    if result.worst_place is not None:
+        _write_thumbnail(result.worst_place, task.lost_thumbnail, side=2 * THUMBNAIL_SIDE)
+    elif results.known is None or file_state(task.lost_thumbnail) in results.known(task.lost_thumbnail):
+        task.lost_thumbnail.unlink(missing_ok=True)
 
 
 def _write_thumbnail(image: "NDArray[Any]", path: Path, *, side: int = THUMBNAIL_SIDE) -> None:

@@ -35,7 +35,8 @@ class Stack:
     frames: tuple[Path, ...]
     """The files, in the order of the stack."""
     problem: str = ""
-    """Why it cannot be fused, where that is known before its pixels are read; empty otherwise."""
+    """Why it cannot be fused, where that is known before its pixels are read; empty otherwise. Files are called as they
+    are below the folder of the stacks."""
     left_out: bool = False
     """Whether it is no stack at all, but a picture that belongs to none; ``problem`` says why."""
 
@@ -95,7 +96,7 @@ def find_stacks(
     if size is not None and (size < 2 or by != "number"):
         raise InputError(f"size = {size}: a stack has 2 frames or more, and only grouping by number counts them off")
     if manifest is not None:
-        return _check_names(_read_manifest(Path(manifest), root))
+        return _check_names(_read_manifest(Path(manifest), root), root)
     if by not in GROUPINGS:
         raise InputError(f"stacks cannot be found by {by!r}; valid are {', '.join(GROUPINGS)}")
     stacks: list[Stack] = []
@@ -103,10 +104,11 @@ def find_stacks(
     def note(error: OSError) -> None:
         """A folder that cannot be listed is a stack that says so: one of them must not end a batch."""
         place = Path(os.fsdecode(error.filename or root))
-        problem = f"{place}: cannot be listed ({error.strerror}); check its permissions"
+        problem = f"cannot be listed ({error.strerror}); check its permissions"
         if place == root:
-            raise InputError(problem) from error
-        stacks.append(Stack(place.relative_to(root).as_posix(), (place,), problem))
+            raise InputError(problem, where=root) from error
+        name = place.relative_to(root).as_posix()
+        stacks.append(Stack(name, (place,), f"{name}: {problem}"))
 
     for place, pictures in _walk(root, None if skip is None else Path(skip).absolute(), note):
         if by != "file":
@@ -124,7 +126,7 @@ def find_stacks(
                     stacks.append(stack)
                 elif on_left_out is not None:
                     on_left_out(stack.frames[0], stack.problem)
-    return _check_names(stacks)
+    return _check_names(stacks, root)
 
 
 def _walk(root: Path, skip: Path | None, note: Callable[[OSError], None]) -> Iterator[tuple[str, list[Path]]]:
@@ -194,9 +196,7 @@ def _split_by_time(pictures: list[Path], place: str, gap: float, size: int | Non
 def _capture_time(picture: Path) -> datetime.datetime:
     time = read_photo_facts(picture).time
     if time is None:
-        raise InputError(
-            f"{picture}: says no time at which it was taken; find stacks by folder, by number, or with a CSV list"
-        )
+        raise InputError("says no time at which it was taken; find stacks by folder, by number, or with a CSV list")
     return time
 
 
@@ -222,6 +222,7 @@ def _ask_each(
         try:
             answers[picture] = ask(picture)
         except InputError as error:
+            error.where = f"{place}/{picture.name}".lstrip("/")
             stray.append(replace(_named_after_first([picture], place), problem=str(error)))
     return answers, stray
 
@@ -244,7 +245,7 @@ def _number_of(picture: Path) -> tuple[str, int]:
     """What stands before the last number of a name, and that number."""
     found = re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", picture.stem)
     if found is None:
-        raise InputError(f"{picture}: has no number in its name; find stacks by folder, by time, or with a CSV list")
+        raise InputError("has no number in its name; find stacks by folder, by time, or with a CSV list")
     return f"{found[1]}*{found[3]}", int(found[2])
 
 
@@ -300,7 +301,7 @@ def _read_manifest(manifest: Path, root: Path) -> list[Stack]:
     return [Stack(name, tuple(paths), problems.get(name, "")) for name, paths in frames.items()]
 
 
-def _check_names(stacks: Iterable[Stack]) -> list[Stack]:
+def _check_names(stacks: Iterable[Stack], root: Path) -> list[Stack]:
     """Gives stacks whose names clash the ending of their first frame."""
     found = list(stacks)
     counts: dict[str, int] = {}
@@ -316,7 +317,6 @@ def _check_names(stacks: Iterable[Stack]) -> list[Stack]:
     for stack in named:
         other = seen.setdefault(name_key(stack.name), stack)
         if other is not stack:
-            raise InputError(
-                f"{stack.frames[0]} and {other.frames[0]} begin stacks of one name ({stack.name}); rename one of them"
-            )
+            first, second = (os.path.relpath(each.frames[0], root) for each in (stack, other))
+            raise InputError(f"{first} and {second} begin stacks of one name ({stack.name}); rename one of them")
     return sorted(named, key=lambda stack: natural_order(stack.name))

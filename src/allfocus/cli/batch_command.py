@@ -29,7 +29,9 @@ from allfocus.cli.printing import (
 from allfocus.cli.sizes import parse_bytes
 from allfocus.errors import InputError
 from allfocus.stack.command_words import option_flags
-from allfocus.stack.options import BATCH, KINDS, FuseOptions, offered
+from allfocus.stack.option_fields import BATCH
+from allfocus.stack.options import FuseOptions, offered
+from allfocus.stack.outputs import KINDS
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -172,7 +172,7 @@ def _name_and_folder(text: str) -> tuple[str, Path]:
 
 def _print_summaries(result: "EvaluationResult") -> None:
     from allfocus.evaluation.benchmark import describe_scoring
-    from allfocus.evaluation.summary import format_p_value, format_value
+    from allfocus.evaluation.summary import format_value, state_p_value
     from allfocus.evaluation.tables import count_of_pictures
 
     for summary in result.summaries.values():
@@ -190,7 +190,7 @@ def _print_summaries(result: "EvaluationResult") -> None:
         for metric, found in summary.comparisons.items():
             echo(
                 f"  {metric}: {found.first} against {found.rival}: better on {found.wins}, worse on {found.losses}, "
-                f"p = {format_p_value(found.test.p_value)}".replace("p = <", "p <")
+                f"{state_p_value(found.test.p_value)}"
             )
         for metric, test in summary.friedman.items():
             best = min(test.mean_ranks)
@@ -200,10 +200,8 @@ def _print_summaries(result: "EvaluationResult") -> None:
                 if place - best < test.critical_difference
             ]
             echo(
-                f"  {metric}: Friedman p = {format_p_value(test.p_value)}, critical difference of mean places "
-                f"{test.critical_difference:.2f}; not to be told from the best: {', '.join(near)}".replace(
-                    "p = <", "p <"
-                )
+                f"  {metric}: Friedman {state_p_value(test.p_value)}, critical difference of mean places "
+                f"{test.critical_difference:.2f}; not to be told from the best: {', '.join(near)}"
             )
 
 

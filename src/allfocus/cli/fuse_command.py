@@ -21,7 +21,9 @@ from allfocus.cli.printing import (
     verbosity_options,
 )
 from allfocus.stack.command_words import option_flags
-from allfocus.stack.options import FUSE, MAPS, FuseOptions, FuseOutputs, offered
+from allfocus.stack.option_fields import FUSE
+from allfocus.stack.options import FuseOptions, offered
+from allfocus.stack.outputs import MAPS, FuseOutputs
 
 if TYPE_CHECKING:
     from allfocus.stack.result import StackFusion

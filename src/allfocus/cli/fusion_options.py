@@ -9,7 +9,9 @@ import click
 
 from allfocus.cli.known_names import complete_method, complete_preset
 from allfocus.stack.command_words import option_flags
-from allfocus.stack.options import KINDS, About, FuseOptions, describe_options, describe_outputs, offered
+from allfocus.stack.option_fields import About
+from allfocus.stack.options import FuseOptions, describe_options, offered
+from allfocus.stack.outputs import KINDS, describe_outputs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

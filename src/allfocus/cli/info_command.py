@@ -9,7 +9,7 @@ from allfocus.cli.interruption import ending_at_once
 from allfocus.cli.printing import echo, json_option, print_json
 
 if TYPE_CHECKING:
-    from allfocus.images.dimensions import Dimensions, Objective
+    from allfocus.images.dimensions import Dimensions, ObjectiveLens
 
 MICROMETRE = "\N{MICRO SIGN}m"
 MOST_NAMES = 12
@@ -80,7 +80,7 @@ def _steps(held: "Dimensions") -> str:
     return text if held.z_range is None else f"{text} ({_number(held.z_range[0])} to {_number(held.z_range[1])})"
 
 
-def _lens(lens: "Objective") -> str:
+def _lens(lens: "ObjectiveLens") -> str:
     power = "" if lens.magnification is None else f"{_number(lens.magnification)}x"
     power += f"/{_number(lens.aperture)}" if lens.aperture else ""
     return " ".join(part for part in (lens.manufacturer, lens.model, power, lens.immersion) if part)

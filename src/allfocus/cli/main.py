@@ -50,11 +50,14 @@ SECTIONS = {
 }
 """The commands in the order in which help shows them."""
 
+ASKING = {"help_option_names": ["-h", "--help"]}
+"""For each command too: click remembers how help is asked for from the first time that a command is looked at."""
+
 
 @click.group(
     cls=SectionedGroup,
     sections={title: [command.name or "" for command in commands] for title, commands in SECTIONS.items()},
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    context_settings={**ASKING, "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="allfocus")
 def allfocus() -> None:
@@ -63,6 +66,7 @@ def allfocus() -> None:
 
 for commands in SECTIONS.values():
     for command in commands:
+        command.context_settings.update(ASKING)
         allfocus.add_command(command)
 
 

@@ -72,7 +72,7 @@ def evaluate(
     workers: int | None = None,
     resume: bool = True,
     seed: int = 0,
-    device: str = "cpu",
+    device: str = "auto",
     report: bool = True,
     run: RunCells | None = None,
     progress: StepProgress | None = None,
@@ -96,8 +96,8 @@ def evaluate(
         workers: Processes at a time; by default one for each processor.
         resume: Reuse what an earlier run left in ``output``.
         seed: Of the bootstrap. The fusion itself has no chance in it.
-        device: "cpu", "cuda" or "auto", for the learned methods. By default "cpu", so that scores are the same on every
-            machine.
+        device: Where networks run; see ``allfocus.fuse``. On "cpu" scores are the same to the last digit wherever there
+            is the same software.
         report: Also make ``report.html``.
         run: What fills the cells, in place of processes on this machine; see ``allfocus.batch.cells.run_on_cluster``.
         progress: Called after each cell; see ``StepProgress``.

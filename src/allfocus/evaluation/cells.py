@@ -65,7 +65,7 @@ class CellTask:
     """Fingerprint of the metrics' code."""
     protocol: Protocol = "grey"
     jpeg: JpegCompression | None = None
-    device: str = "cpu"
+    device: str = "auto"
     images: Path | None = None
     """The folder with pictures of other software; None to run the method."""
     resume: bool = True

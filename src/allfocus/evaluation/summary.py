@@ -195,3 +195,14 @@ def format_p_value(value: float) -> str:
         ('0.043', '< 0.001')
     """
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def state_p_value(value: float) -> str:
+    """The same within a sentence.
+
+    Example:
+        >>> state_p_value(0.04321), state_p_value(2e-6)
+        ('p = 0.043', 'p < 0.001')
+    """
+    text = format_p_value(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"

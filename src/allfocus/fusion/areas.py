@@ -37,7 +37,7 @@ from allfocus.fusion.windows import (
     clip_area,
     cut_cores,
     grow,
-    halve,
+    halve_area,
     level_size,
     on_steps,
     overlap,
@@ -141,7 +141,7 @@ def _targets(plan: Plan, area: Area) -> list[Area]:
     targets = [(rows, columns)]
     for level in range(1, plan.level):
         below = _region(plan, level - 1, targets[-1])
-        targets.append(clip_area(halve(below), level_size(plan.decided_size, level)))
+        targets.append(clip_area(halve_area(below), level_size(plan.decided_size, level)))
     return [on_steps(target, level_size(plan.decided_size, level)) for level, target in enumerate(targets)]
 
 
@@ -167,7 +167,7 @@ def _cores(plan: Plan, above: LevelDecisions, level: int, target: Area) -> list[
 
     def cost(core: Area) -> int:
         region = _region(plan, level, core)
-        return len(above.competing(clip_area(halve(region), level_size(size, 1)))) * pixels_of(region)
+        return len(above.competing(clip_area(halve_area(region), level_size(size, 1)))) * pixels_of(region)
 
     waiting = [(core, cost(core)) for core in cut_cores(target, settings.core)]
     cores = []
@@ -191,7 +191,7 @@ def _run_core(
     """
     size = level_size(plan.decided_size, level)
     region = _region(plan, level, core)
-    under = halve(region)
+    under = halve_area(region)
     chosen = above.competing(clip_area(under, level_size(size, 1)))
     # The network compares; one that has lost everywhere keeps the only one left company, and has no influence.
     chosen += [index for index in plan.order if index not in chosen][: max(0, 2 - len(chosen))]

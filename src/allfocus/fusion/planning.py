@@ -13,7 +13,7 @@ from allfocus.fusion.frame_source import FrameSource
 from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
-from allfocus.fusion.windows import NOISE_ENERGY, Area, coarsest_level, halve, level_size, pad_to_steps, whole_area
+from allfocus.fusion.windows import NOISE_ENERGY, Area, coarsest_level, halve_area, level_size, pad_to_steps, whole_area
 from allfocus.images.spool import reduce_frame
 
 PREFERENCE = 1.0
@@ -110,7 +110,7 @@ def plan_fusion(
         stack = prepare_frames(_reduce(small, level - finest), order, low, span)
         above = None
         if output is not None:
-            above = Above(*decisions.gather(halve(pad_to_steps(area)), order))
+            above = Above(*decisions.gather(halve_area(pad_to_steps(area)), order))
         shown = level_size(decided, level)
         output = run_level(stack, above, device=device, threads=processor_count(), weights=weights, size=shown)
         logits = forbid_missing(_crop(output.logits, area), source, order, area, level, scale)

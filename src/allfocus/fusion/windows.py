@@ -105,7 +105,7 @@ def widen(core: Area) -> Area:
     return rows, columns
 
 
-def halve(area: Area) -> Area:
+def halve_area(area: Area) -> Area:
     """Returns the area of the level above that lies under an area, whose sides are even."""
     rows, columns = (slice(side.start // 2, side.stop // 2) for side in area)
     return rows, columns

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.files.protection import existing_file
 from allfocus.images.dimensions import Dimensions
-from allfocus.images.encoders import LARGEST_CLASSIC_TIFF, TIFF_COMPRESSIONS, Compression
+from allfocus.images.encoders import LARGEST_CLASSIC_TIFF, TIFF_COMPRESSIONS
+from allfocus.images.limits import Compression
 from allfocus.images.ome_xml import FusedFrom, write_ome_xml
 from allfocus.images.ome_zarr_folders import find_foreign, is_zarr, require_zarr
 from allfocus.images.ome_zarr_planes import ZarrStack

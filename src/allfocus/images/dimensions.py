@@ -85,7 +85,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Objective:
+class ObjectiveLens:
     """The lens of the microscope."""
 
     model: str = ""
@@ -128,7 +128,7 @@ class Dimensions:
     """Between two points in time, in seconds."""
     acquired: str = ""
     """When it was recorded, as ISO 8601 has it."""
-    objective: Objective | None = None
+    objective: ObjectiveLens | None = None
 
     def __post_init__(self) -> None:
         """Lengths and times that nothing can have are not said; whoever writes or shows them need not ask."""

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from allfocus.errors import OutputError
 from allfocus.images.camera_colour import EXPONENT, CameraColour
-from allfocus.images.encoders import LARGEST_CLASSIC_TIFF, Compression, Samples, add_to_tiff
+from allfocus.images.encoders import LARGEST_CLASSIC_TIFF, Samples, add_to_tiff
 from allfocus.images.exif import parse_block
 from allfocus.images.image import Image
+from allfocus.images.limits import Compression
 from allfocus.images.tiff_layout import TiffEntry
 from allfocus.images.transfer import SRGB
 

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from allfocus.errors import OutputError
 from allfocus.images.exif import DESCRIPTIVE_TAGS, PREFIX, parse_block
 from allfocus.images.image import Image
+from allfocus.images.limits import Compression
 from allfocus.images.tiff_directories import Directory, lay_out
 from allfocus.images.tiff_layout import FileSlices, Layout, find_layout
 
 Samples = NDArray[Any]
-Compression = str | int | None
-"""How to pack: a level 0 to 9 (PNG), or "none", "deflate", "lzw" or "zstd" (TIFF); None leaves it to the format."""
 
 METRES_PER_INCH = 0.0254
 

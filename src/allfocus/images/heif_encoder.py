@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from allfocus.errors import MissingDependencyError
-from allfocus.images.encoders import Compression, Samples
+from allfocus.images.encoders import Samples
 from allfocus.images.image import Image
+from allfocus.images.limits import Compression
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 LOSSLESS = 100

@@ -1,4 +1,6 @@
-"""How large a picture may be, and how RAW can be developed; apart: the command line shows it without a decoder."""
+"""How large a picture may be, how RAW is developed and files are packed: for help to show, so nothing heavy is here."""
+
+from typing import TypedDict
 
 MAX_PIXELS = 200_000_000
 """The largest picture read without being asked: more than any camera on sale makes in one shot."""
@@ -12,3 +14,14 @@ DEMOSAICS = {
     "linear": "softest, fastest; nothing is guessed",
 }
 """How the colours that a pixel of the sensor did not see are found, by LibRaw's names."""
+
+Compression = str | int | None
+"""How to pack: a level 0 to 9 (PNG), or "none", "deflate", "lzw" or "zstd" (TIFF); None leaves it to the format."""
+
+
+class Storing(TypedDict, total=False):
+    """How a picture is stored; see ``images.writing.encode_image``."""
+
+    bit_depth: int | None
+    quality: int
+    compression: Compression

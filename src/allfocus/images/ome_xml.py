@@ -14,7 +14,7 @@ from allfocus.errors import InputError
 from allfocus.images.dimensions import (
     Channel,
     Dimensions,
-    Objective,
+    ObjectiveLens,
     in_micrometres,
     in_seconds,
     name_channels,
@@ -55,7 +55,7 @@ def describe_images(text: str) -> list[Dimensions]:
     return [_describe(image, number, objectives) for number, image in enumerate(_all(root, "Image"), start=1)]
 
 
-def _describe(image: Element, number: int, objectives: Mapping[str, Objective]) -> Dimensions:
+def _describe(image: Element, number: int, objectives: Mapping[str, ObjectiveLens]) -> Dimensions:
     pixels = next(_all(image, "Pixels"), None)
     if pixels is None:
         raise InputError("its description (OME) names an image without pixels; save it again", code="damaged-picture")
@@ -142,8 +142,8 @@ def _z_range(pixels: Element, planes: int) -> tuple[float, float] | None:
     return (places[0], places[planes - 1]) if {0, planes - 1} <= places.keys() else None
 
 
-def _read_objective(element: Element) -> Objective:
-    return Objective(
+def _read_objective(element: Element) -> ObjectiveLens:
+    return ObjectiveLens(
         model=str(element.get("Model") or ""),
         manufacturer=str(element.get("Manufacturer") or ""),
         magnification=positive(element.get("NominalMagnification") or element.get("CalibratedMagnification")),
@@ -223,7 +223,7 @@ def write_ome_xml(images: Sequence[Dimensions], origin: FusedFrom, *, software: 
     return '<?xml version="1.0" encoding="UTF-8"?>' + ElementTree.tostring(root, encoding="unicode")
 
 
-def _write_objective(root: Element, number: int, objective: Objective) -> None:
+def _write_objective(root: Element, number: int, objective: ObjectiveLens) -> None:
     instrument = ElementTree.SubElement(root, "Instrument", {"ID": f"Instrument:{number}"})
     known = {
         "Manufacturer": objective.manufacturer,

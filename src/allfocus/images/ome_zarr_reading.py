@@ -12,7 +12,7 @@ from allfocus.images.dimensions import (
     MICROMETRES,
     Channel,
     Dimensions,
-    Objective,
+    ObjectiveLens,
     in_seconds,
     name_channels,
     plain_colour,
@@ -156,12 +156,12 @@ def dimensions_of(stack: ZarrStack, name: str) -> Dimensions:
     )
 
 
-def _lens_of(content: Any) -> Objective | None:
+def _lens_of(content: Any) -> ObjectiveLens | None:
     """The objective that a result of ours names; OME-Zarr has no place for one."""
     if not isinstance(content, dict):
         return None
     model, manufacturer, immersion = (str(content.get(name) or "") for name in ("model", "manufacturer", "immersion"))
-    return Objective(
+    return ObjectiveLens(
         model=model,
         manufacturer=manufacturer,
         immersion=immersion,

@@ -13,9 +13,10 @@ from allfocus.files.names import is_portable
 from allfocus.files.placing import LONGEST_NAME, recover_folder, replace_file
 from allfocus.files.protection import existing_file, refuse_special
 from allfocus.images.conversion import from_integers, to_integers
-from allfocus.images.encoders import ENCODERS, Compression, Encoder, Samples, encode_webp
+from allfocus.images.encoders import ENCODERS, Encoder, Samples, encode_webp
 from allfocus.images.exif import add_history, without_malformed
 from allfocus.images.image import Image
+from allfocus.images.limits import Compression
 from allfocus.images.value_range import extremes_of
 
 __all__ = [

@@ -375,7 +375,7 @@ def _correct_veil(before: Tensor, update: Tensor) -> Tensor:
     return before + torch.unflatten(update.float(), 0, before.shape[:2])
 
 
-def compose(frames: Tensor, decision: Decision) -> Tensor:
+def blend_unveiled(frames: Tensor, decision: Decision) -> Tensor:
     """Returns the picture (batch, 3, height, width) of one level: the sources without their veils, weighted."""
     return select_pixels(unveil(frames, decision.veil), decision.logits)
 

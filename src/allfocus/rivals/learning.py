@@ -128,7 +128,7 @@ def similarity_map(first: Tensor, second: Tensor) -> Tensor:
     return light * (2 * covariance + steady) / (variance + steady)
 
 
-def edge_strength(plane: Tensor) -> Tensor:
+def sobel_strength(plane: Tensor) -> Tensor:
     """Sobel's differences along rows and columns, absolute and added, of a plane (B, 1, H, W)."""
     around = functional.pad(plane, (1, 1, 1, 1), mode="replicate")
     down = around[:, :, 2:] - around[:, :, :-2]

@@ -25,10 +25,10 @@ from torch.nn import functional
 from allfocus.rivals.learning import (
     Objective,
     Samples,
-    edge_strength,
     full_precision,
     luminances,
     similarity_map,
+    sobel_strength,
 )
 from allfocus.rivals.running import Picture, fold_pairs, fuse_luminance, load_rival, torch_device
 
@@ -204,13 +204,13 @@ class SwinFusionObjective(Objective):
         """The weighed sum of the three."""
         first, second = luminances(samples.frames[:, :2])
         with full_precision(self.network(first, second), first, second) as (fused, one, other):
-            edges = [edge_strength(plane) for plane in (one, other)]
+            edges = [sobel_strength(plane) for plane in (one, other)]
             detail = [strength.mean((1, 2, 3)) for strength in edges]
             # The frame with more detail has more to say.
             share = detail[0] / (detail[0] + detail[1]).clamp_min(1e-6)
             alike = [similarity_map(fused, plane).mean((1, 2, 3)) for plane in (one, other)]
             likeness = 1 - (share * alike[0] + (1 - share) * alike[1]).mean()
-            texture = functional.l1_loss(edge_strength(fused), torch.maximum(*edges))
+            texture = functional.l1_loss(sobel_strength(fused), torch.maximum(*edges))
             intensity = functional.l1_loss(fused, (one + other) / 2)
             return LIKENESS_SHARE * likeness + TEXTURE_SHARE * texture + INTENSITY_SHARE * intensity
 

@@ -23,7 +23,7 @@ from allfocus.images.writing import check_output, encode_image
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import find_readable
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import AnyPath, Paths
+from allfocus.stack.outputs import AnyPath, Paths
 
 TRANSFORMS_NAME = "transforms.json"
 

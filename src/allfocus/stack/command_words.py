@@ -3,7 +3,8 @@
 import os
 import shlex
 
-from allfocus.stack.options import FuseOptions, FuseOutputs, Paths, describe_options, describe_outputs
+from allfocus.stack.options import FuseOptions, describe_options
+from allfocus.stack.outputs import FuseOutputs, Paths, describe_outputs
 
 
 def option_flags(name: str) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from typing import Any, get_args, get_type_hints
 from allfocus.errors import InputError
 from allfocus.files.opening import open_plain, parse_json
 from allfocus.images.writing import replace_file
-from allfocus.stack.options import STUDIO, FuseOptions, offered
+from allfocus.stack.option_fields import STUDIO
+from allfocus.stack.options import FuseOptions, offered
 
 FILE = "preferences.json"
 MOST_BYTES = 2**20

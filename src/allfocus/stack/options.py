@@ -1,62 +1,28 @@
-"""What the fusion of a stack of files can be told: the only home of its options and outputs.
+"""What the fusion of a stack of files can be told: the only home of its options.
 
 Command line, batch, studio (its HTTP body and its page), report, ``fuse_files`` and the command to copy are made from
-the two classes below. A new option is one field with its help text; ``tests/contracts/test_options.py`` sees to it that
-every front end has it. Nothing heavy is imported here, because ``allfocus --help`` shows all of it.
+the class below, and from :class:`allfocus.stack.outputs.FuseOutputs` for the files to write. A new option is one field
+with its help text; ``tests/contracts/test_options.py`` sees to it that every front end has it. Nothing heavy is
+imported here, because ``allfocus --help`` shows all of it.
 """
 
-import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 from allfocus.errors import InputError
 from allfocus.fusion.devices import DEVICES
-from allfocus.images.limits import DEMOSAICS, MAX_PIXELS
+from allfocus.images.limits import DEMOSAICS, MAX_PIXELS, Compression, Storing
+from allfocus.stack.option_fields import BATCH, STUDIO, About, described, document, option
+from allfocus.stack.outputs import AnyPath, FuseOutputs, describe_outputs
 
-AnyPath = str | os.PathLike[str]
-Paths = Sequence[AnyPath] | AnyPath
-Compression = str | int | None
-"""Of TIFF a name, of PNG a level, None for what is usual."""
-
-FUSE, BATCH, STUDIO = "fuse", "batch", "studio"
-"""The front ends that offer options."""
-
+CHOSEN_ON_COMING = "chosen when a file comes in"
 CHOSEN_ON_SAVING = "chosen when a result is saved"
 NOT_MEASURED_IN = "maps are looked at there, not measured in"
 SHOWN_AS_READ = "frames are shown and painted with there as they are read"
 SERVERS_OWN = "a setting of the server, not of its clients"
-
-CHOSEN_ON_COMING = "chosen when a file comes in"
 ALL_FUSED = "all are fused there, and each can be hidden"
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class About:
-    """What front ends show of an option besides its name, type and value by default."""
-
-    help: str
-    """A sentence for people, without a full stop; the same on the command line, in the studio and in the docs."""
-    title: str = ""
-    """A few words, as the studio labels it."""
-    flags: str = ""
-    """On the command line, ``--on/--off`` for what can be switched; made from the name when empty."""
-    choices: Mapping[Any, str] = field(default_factory=dict)
-    """Each value that it can have, with what that means; empty for any."""
-    limits: tuple[int | None, int | None] = (None, None)
-    """The least and the most that a number can be."""
-    metavar: str | None = None
-    """How the command line shows a value that is made of several."""
-    ability: str = ""
-    """What the method must be able to do (a field of ``fusion.method.Abilities``); empty for options of all."""
-    rare: bool = False
-    """Whether the studio shows it behind "More options"."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Front ends that do not offer it, with the reason."""
 
 
 class Demands(TypedDict):
@@ -78,12 +44,6 @@ class AlignmentWishes(TypedDict):
     brightness: bool
 
 
-def _option(default: Value, help: str, **about: Any) -> Value:
-    """A field with this default; typed as its value, as ``dataclasses.field`` is."""
-    value: Value = field(default=default, metadata={"about": About(help, **about)})
-    return value
-
-
 @dataclass(frozen=True)
 class FuseOptions:
     """How a stack is fused. It names no files, so the same options serve any number of stacks.
@@ -96,84 +56,84 @@ class FuseOptions:
         95
     """
 
-    method: str = _option(
+    method: str = option(
         "ips", "How to fuse: a name that `allfocus methods` lists, or the .onnx file of a network of your own",
         title="Method",
     )  # fmt: skip
-    align: bool = _option(
+    align: bool = option(
         True, "Align the frames: correct shift, rotation and focus breathing",
         title="Align the frames", flags="--align/--no-align",
     )  # fmt: skip
-    crop: bool = _option(
+    crop: bool = option(
         True, "Crop aligned frames to the area that all of them show, or keep the size of the reference frame",
         title="Crop to the common area", rare=True, flags="--crop/--keep-size",
     )  # fmt: skip
-    reference: int | None = _option(
+    reference: int | None = option(
         None, "The frame, counted from 1, onto which the others are aligned; by default the middle one",
         title="Reference frame", limits=(1, None), metavar="NUMBER",
         absent={STUDIO: "there it is always the middle frame"},
     )  # fmt: skip
-    brightness: bool = _option(
+    brightness: bool = option(
         True, "Bring all frames to the brightness and white balance of the reference, where aligning finds they differ",
         title="Match brightness", rare=True, flags="--brightness/--no-brightness",
     )  # fmt: skip
-    prefer: str | None = _option(
+    prefer: str | None = option(
         None, "Which end of the stack wins where frames conflict; the first frame counts as nearest",
         title="In doubt, prefer", ability="prefers",
         choices={"near": "the first frames: whole hairs and feelers", "far": "the last frames: calm backgrounds"},
     )  # fmt: skip
-    skip_bad: bool = _option(
+    skip_bad: bool = option(
         False, "Leave out frames that are damaged or do not belong, and name them, instead of stopping",
         title="Leave out bad frames", flags="--skip-bad",
     )  # fmt: skip
-    cull: bool = _option(
+    cull: bool = option(
         False, "Leave out frames that add nothing, because others are sharper wherever focus matters, and name them",
         title="Leave out frames that add nothing", rare=True, flags="--cull",
     )  # fmt: skip
-    dark: str | None = _option(
+    dark: str | None = option(
         None, "A picture taken without light (lens cap on, the same exposure), which is subtracted from every frame",
         title="Dark frame", metavar="FILE", absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
-    hot_pixels: bool = _option(
+    hot_pixels: bool = option(
         False, "Fill the hot pixels of the sensor from around them: what stands out in every frame, or in the dark one",
         title="Fill hot pixels", flags="--hot-pixels",
         absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
-    position: str | None = _option(
+    position: str | None = option(
         None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
         title="Position", metavar="NAME", absent={STUDIO: CHOSEN_ON_COMING},
     )  # fmt: skip
-    time: str | None = _option(
+    time: str | None = option(
         None, "Which point in time of a file with several: its number from 1; all makes a series of them",
         title="Point in time", metavar="NUMBER", absent={STUDIO: CHOSEN_ON_COMING},
     )  # fmt: skip
-    channels: str | None = _option(
+    channels: str | None = option(
         None, "Only these channels of a file with several: names or numbers from 1, with commas; by default all",
         title="Channels", metavar="NAMES", absent={STUDIO: ALL_FUSED},
     )  # fmt: skip
-    decide_by: str = _option(
+    decide_by: str = option(
         "all", "By which channels the plane of each pixel is decided, for all channels alike: names, numbers or all; "
         "each decides every channel by itself",
         title="Decide by", metavar="NAMES",
     )  # fmt: skip
-    pairs: str = _option(
+    pairs: str = option(
         "raw", "Which file to take of a shot that lies there twice, as RAW and as JPEG or HEIF",
         title="RAW and JPEG of one shot", rare=True,
         choices={"raw": "the RAW file, developed alike for all frames", "jpeg": "the file that the camera developed"},
     )  # fmt: skip
-    demosaic: str = _option(
+    demosaic: str = option(
         "ahd", "How camera RAW frames get the colours that each pixel of the sensor did not see",
         title="Demosaicing", choices=DEMOSAICS, absent={STUDIO: SHOWN_AS_READ},
     )  # fmt: skip
-    linear_light: bool | None = _option(
+    linear_light: bool | None = option(
         None, "Blend in linear light; by default when the frames tell their transfer curve",
         title="Blend in linear light", rare=True, flags="--linear-light/--no-linear-light", ability="linear_light",
     )  # fmt: skip
-    unveil: bool = _option(
+    unveil: bool = option(
         True, "Remove the haze that blurred foreground lays over what is behind it",
         title="Remove foreground haze", rare=True, flags="--unveil/--no-unveil", ability="unveils",
     )  # fmt: skip
-    slabs: tuple[int, int] | None = _option(
+    slabs: tuple[int, int] | None = option(
         None, "Also fuse every SIZE neighbouring frames by themselves, for retouching; slabs share OVERLAP frames",
         title="Slabs", flags="--slab", metavar="SIZE,OVERLAP",
         absent={
@@ -181,41 +141,41 @@ class FuseOptions:
             STUDIO: "there they are made of a finished result",
         },
     )  # fmt: skip
-    z_step: str | None = _option(
+    z_step: str | None = option(
         None, "How far neighbouring frames are apart, such as 2.5um: depth is then written in that unit",
         title="Step between frames", metavar="LENGTH", absent={STUDIO: NOT_MEASURED_IN},
     )  # fmt: skip
-    pixel_size: str | None = _option(
+    pixel_size: str | None = option(
         None, "How far neighbouring pixels are apart, such as 0.8um: written into the depth map",
         title="Size of a pixel", metavar="LENGTH", absent={STUDIO: NOT_MEASURED_IN},
     )  # fmt: skip
-    filled: bool = _option(
+    filled: bool = option(
         False, "Close the holes of the depth map, where nothing could be measured, along surfaces",
         title="Depth without holes", flags="--filled", absent={STUDIO: "its relief has no holes"},
     )  # fmt: skip
-    bit_depth: int | None = _option(
+    bit_depth: int | None = option(
         None, "Bits per channel of the result; by default as the frames",
         title="Bits per channel", absent={STUDIO: CHOSEN_ON_SAVING},
         choices={8: "PNG, TIFF, JPEG, WebP", 16: "PNG, TIFF", 32: "TIFF, floating point"},
     )  # fmt: skip
-    quality: int = _option(95, "JPEG/WebP quality", title="Quality", limits=(1, 100), absent={STUDIO: CHOSEN_ON_SAVING})
-    compression: Compression = _option(
+    quality: int = option(95, "JPEG/WebP quality", title="Quality", limits=(1, 100), absent={STUDIO: CHOSEN_ON_SAVING})
+    compression: Compression = option(
         None, "TIFF compression (none, lzw, deflate or zstd) or PNG compression level (0 to 9)",
         title="Compression", metavar="NAME", absent={STUDIO: CHOSEN_ON_SAVING},
     )  # fmt: skip
-    max_pixels: int = _option(
+    max_pixels: int = option(
         MAX_PIXELS,
         "Refuse frames with more pixels than this",
         title="Most pixels",
         limits=(1, None),
         absent={STUDIO: SERVERS_OWN},
     )
-    device: str = _option(
+    device: str = option(
         "auto", "Where a network runs", title="Device", absent={STUDIO: SERVERS_OWN},
         choices=DEVICES,
     )  # fmt: skip
 
-    threads: int | None = _option(
+    threads: int | None = option(
         None, "Use at most so many cores; by default all of them", title="Cores", limits=(1, 1024), metavar="NUMBER",
         absent={STUDIO: SERVERS_OWN, BATCH: "there each process has one core"},
     )  # fmt: skip
@@ -246,7 +206,11 @@ class FuseOptions:
         """How frames are aligned, as ``stack.frames.align_frames`` takes it."""
         return {"skip_bad": self.skip_bad, "reference": self.reference, "brightness": self.brightness}
 
-    def demands(self, outputs: "FuseOutputs | None" = None) -> Demands:
+    def storing(self) -> Storing:
+        """How the picture is stored, as ``images.writing.encode_image`` takes it."""
+        return {"bit_depth": self.bit_depth, "quality": self.quality, "compression": self.compression}
+
+    def demands(self, outputs: FuseOutputs | None = None) -> Demands:
         """What the method must be able to do, as ``fusion.method_choice.require_method`` takes it.
 
         Args:
@@ -267,116 +231,20 @@ def _span(least: int | None, most: int | None) -> str:
     return f"{least} or more" if most is None else f"{least} to {most}"
 
 
-def _file(help: str, **about: Any) -> AnyPath | None:
-    return _option(None, help, **about)
-
-
-@dataclass(frozen=True)
-class FuseOutputs:
-    """Where the files of one fusion go.
-
-    Example:
-        >>> FuseOutputs("out.tif", depth_map="depth.png").maps()
-        {'depth_map': PosixPath('depth.png'), 'depth_preview': PosixPath('depth_preview.png')}
-    """
-
-    picture: AnyPath
-    """The fused picture; its ending gives the format."""
-    depth_map: AnyPath | None = _file(
-        "Also write the depth, and a preview in colours beside it: .png as 16-bit grey, the first frame black; .tif in "
-        "steps or units, in 32 bits; empty where nothing can be told"
-    )
-    error_map: AnyPath | None = _file(
-        "Also write the standard error of the depth: .tif in steps or units, .png with white for a whole step"
-    )
-    confidence_map: AnyPath | None = _file("Also write how sure the depth is, as grey: a guess is black")
-    check_map: AnyPath | None = _file(
-        "Also write the result in grey with a warm colour where detail of some frame is lost"
-    )
-    veil_map: AnyPath | None = _file("Also write how opaque the haze was that was removed, as grey: none is black")
-    decision_map: AnyPath | None = _file(
-        "Also write which frame each pixel came from, as grey: the first black, the last white"
-    )
-    report: AnyPath | None = _file("Also write a page (.html) about frames, alignment, decisions, depth and times")
-    overwrite: bool = _option(False, "Replace output files that exist", flags="--overwrite")
-
-    def maps(self) -> dict[str, Path]:
-        """Where maps and report go, by the name of their field; the preview of the depth lies beside it."""
-        found = {name: Path(path) for name in MAPS if (path := getattr(self, name)) is not None}
-        if "depth_map" in found:
-            found["depth_preview"] = preview_path(found["depth_map"])
-        return found
-
-    @property
-    def shows_depth(self) -> bool:
-        """Whether something is to be written that shows the depth."""
-        return any(path is not None for path in (self.depth_map, self.error_map, self.report))
-
-    def settings(self) -> dict[str, object]:
-        """Every output but the picture, paths as text."""
-        values = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "picture"}
-        return {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
-
-    def without_folders(self) -> "FuseOutputs":
-        """The same by their names alone, for people who do not know where they lie."""
-        files: dict[str, Any] = {name: Path(path).name for name in MAPS if (path := getattr(self, name)) is not None}
-        return replace(self, picture=Path(self.picture).name, **files)
-
-    @classmethod
-    def beside(cls, picture: Path, name: str, kinds: Collection[str], *, overwrite: bool = False) -> "FuseOutputs":
-        """The outputs of one stack of many: maps lie beside the picture as ``NAME_depth.png``.
-
-        Args:
-            picture: The fused picture.
-            name: Of the stack.
-            kinds: Out of :data:`KINDS`.
-            overwrite: Replace files that exist.
-
-        Raises:
-            InputError: there is no such kind.
-        """
-        unknown = [kind for kind in kinds if kind not in KINDS]
-        if unknown:
-            raise InputError(f"there are no {unknown[0]} maps; there are {', '.join(KINDS)}", code="bad-option")
-        files = {KINDS[kind]: picture.with_name(f"{name}_{kind}{ENDINGS.get(kind, '.png')}") for kind in kinds}
-        return cls(picture, overwrite=overwrite, **files)
-
-
-MAPS = tuple(own.name for own in fields(FuseOutputs) if own.name not in ("picture", "overwrite"))
-"""The names of the files that can be written besides the picture."""
-KINDS = {name.removesuffix("_map"): name for name in MAPS}
-"""Short names of those, as a batch has them: "depth" for depth_map."""
-ENDINGS = {"report": ".html"}
-"""Of files that are no pictures."""
+document(FuseOptions)
 
 
 @cache
 def describe_options() -> dict[str, About]:
     """What there is to show of each option of :class:`FuseOptions`, in order."""
-    return {own.name: own.metadata["about"] for own in fields(FuseOptions)}
-
-
-@cache
-def describe_outputs() -> dict[str, About]:
-    """What there is to show of each output of :class:`FuseOutputs` but the picture, in order."""
-    return {own.name: own.metadata["about"] for own in fields(FuseOutputs) if "about" in own.metadata}
-
-
-def _document(kind: type, described: Mapping[str, About]) -> None:
-    """Adds what each field is for to the docstring of its class, so that ``help`` shows it."""
-    lines = (f"    {name}: {about.help}." for name, about in described.items())
-    kind.__doc__ = "\n".join([(kind.__doc__ or "").rstrip(), "", "Fields:", *lines, ""])
-
-
-_document(FuseOptions, describe_options())
-_document(FuseOutputs, describe_outputs())
+    return described(FuseOptions)
 
 
 def offered(front_end: str) -> dict[str, About]:
     """The options that a front end offers.
 
     Example:
-        >>> "device" in offered(FUSE), "device" in offered(STUDIO)
+        >>> "device" in offered("fuse"), "device" in offered("studio")
         (True, False)
     """
     return {name: about for name, about in describe_options().items() if front_end not in about.absent}
@@ -403,13 +271,3 @@ def gather(options: FuseOptions | None, output: AnyPath | FuseOutputs, values: M
         replace(chosen, **{name: value for name, value in values.items() if name in describe_options()}),
         replace(outputs, **{name: value for name, value in values.items() if name in describe_outputs()}),
     )
-
-
-def preview_path(depth_map: Path) -> Path:
-    """Where the coloured preview of a depth map goes.
-
-    Example:
-        >>> preview_path(Path("depth.png")).name
-        'depth_preview.png'
-    """
-    return depth_map.with_stem(f"{depth_map.stem}_preview")

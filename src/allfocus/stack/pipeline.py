@@ -16,15 +16,17 @@ from allfocus.fusion.inference import fallback_notices
 from allfocus.fusion.methods import method_catalogue
 from allfocus.fusion.stack_fusion import fuse
 from allfocus.images.memory import available_memory
+from allfocus.images.picture_files import PictureFiles
 from allfocus.images.spool import FrameSpool
 from allfocus.machine import limited_cores
 from allfocus.progress import StepProgress
 from allfocus.stack.corrections import cull_frames, find_corrections
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import AnyPath, FuseOptions, FuseOutputs, Paths, gather
+from allfocus.stack.options import FuseOptions, gather
+from allfocus.stack.outputs import AnyPath, FuseOutputs, Paths
 from allfocus.stack.plan import Slab, plan_stack
-from allfocus.stack.result import StackFusion, covered_part, doubt_borders, show_worst_place
+from allfocus.stack.result import StackFusion, covered_part, doubt_borders, say_lost_detail, show_worst_place
 from allfocus.stack.series import fuse_series
 from allfocus.stack.writing import ResultWriter
 
@@ -119,7 +121,8 @@ def fuse_files(
         reader.release()
         notes.end_step("reading")
 
-        writer = ResultWriter(plan, notes, kept, files, frames.opacity)
+        pictures = PictureFiles(files, options.method, options.storing())
+        writer = ResultWriter(plan, notes, kept, pictures, frames.opacity)
         fuse_spool = partial(
             fuse, method=method, prefer=options.prefer, device=options.device, curve=curve, unveil=options.unveil
         )
@@ -131,10 +134,7 @@ def fuse_files(
             notes.tell("slabs", number, len(slabs))
             notes.end_step("slabs")
         result = doubt_borders(fuse_spool(spool, progress=partial(notes.tell, "fusing")), spool)
-        if result.lost_detail is not None and result.lost_detail.mended:
-            notes.say(result.lost_detail.mending)
-        if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
-            notes.say(result.lost_detail.warning, see="check_map")
+        say_lost_detail(result, notes)
         if method.abilities.devices:
             notes.say_all(fallback_notices())
         notes.end_step("fusing")

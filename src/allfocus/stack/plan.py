@@ -23,7 +23,8 @@ from allfocus.images.stack_reader import StackReader
 from allfocus.images.writing import check_output, is_dng, require_name
 from allfocus.stack.command_words import command_line
 from allfocus.stack.corrections import check_dark
-from allfocus.stack.options import MAPS, FuseOptions, FuseOutputs, Paths
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import MAPS, FuseOutputs, Paths
 from allfocus.stack.selection import Selection, check_format, refuse_single_wishes, select_planes
 
 
@@ -141,7 +142,6 @@ class StackPlan:
             count: How many frames will be fused; slabs depend on it.
         """
         options, overwrite = self.options, self.outputs.overwrite
-        quality, compression = options.quality, options.compression
         check_format(self.picture, self.selection, options.bit_depth)
         if is_dng(self.picture):
             for frame in self.reader.frames:
@@ -154,10 +154,8 @@ class StackPlan:
             check_output(
                 path,
                 overwrite=overwrite,
-                bit_depth=options.bit_depth,
-                quality=quality,
-                compression=compression,
                 in_camera_colours=all(frame.header.camera is not None for frame in self.reader.frames),
+                **options.storing(),
             )
         for name, path in self.maps.items():
             if self.is_series and is_zarr_name(path):

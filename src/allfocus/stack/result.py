@@ -16,6 +16,7 @@ from allfocus.fusion.validity import covered_area
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.spool import FrameSpool
+from allfocus.stack.notes import RunNotes
 
 SHOWN_SIDE = 192
 """Pixels a side of the worst place that is shown; more where the place is larger."""
@@ -83,6 +84,21 @@ def doubt_borders(result: FusionResult, spool: FrameSpool) -> FusionResult:
         share += mask[:, :]
     share /= len(masks)
     return dataclasses.replace(result, confidence=result.confidence * share**2)
+
+
+def say_lost_detail(result: FusionResult, notes: RunNotes, *, where: str = "") -> None:
+    """Says which detail was lost and mended, and which is still lost where that is worth a warning.
+
+    Args:
+        result: Of one stack.
+        notes: Hears it.
+        where: What stands before the sentences; empty where there is one stack only.
+    """
+    lost = result.lost_detail
+    if lost is not None and lost.mended:
+        notes.say(where + lost.mending)
+    if lost is not None and lost.is_worth_a_warning:
+        notes.say(where + lost.warning, see="check_map")
 
 
 def show_worst_place(result: FusionResult, spool: FrameSpool) -> NDArray[np.float32] | None:

@@ -13,7 +13,8 @@ from allfocus.images.listing import TIFF_SUFFIXES, list_files
 from allfocus.images.numbered_names import group_numbered
 from allfocus.images.ome_zarr_folders import is_zarr
 from allfocus.images.stack_file import StackFile, as_colour, open_planes, open_stack_file
-from allfocus.stack.options import FuseOptions, FuseOutputs, Paths
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import FuseOutputs, Paths
 
 CALIBRATED_KINDS = ("OME-TIFF", "ImageJ TIFF")
 """Files that may know the size of a pixel though they hold one stack of one channel."""

@@ -27,13 +27,14 @@ from allfocus.images.channel_colours import merge_channels
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Channel, Dimensions
 from allfocus.images.image import Image
+from allfocus.images.picture_files import PictureFiles
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
 from allfocus.progress import CountProgress, StepProgress
 from allfocus.stack.frames import PlacedFrames, align_frames, find_readable, spool_depth, tell_movement
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
-from allfocus.stack.result import StackFusion, covered_part, decision_picture, doubt_borders
+from allfocus.stack.result import StackFusion, covered_part, decision_picture, doubt_borders, say_lost_detail
 from allfocus.stack.selection import Selection
 from allfocus.stack.writing import ResultWriter, stored_samples
 
@@ -79,7 +80,8 @@ def fuse_series(plan: StackPlan, notes: RunNotes) -> StackFusion:
             maps.add(fused)
             if first is None:
                 first = _describe(plan, selection, fused, notes)
-                writer = ResultWriter(plan, notes, fused.kept, files, None)
+                pictures = PictureFiles(files, plan.options.method, plan.options.storing())
+                writer = ResultWriter(plan, notes, fused.kept, pictures, None)
                 if not plan.is_series:
                     writer.write_maps(first)
         if first is None:
@@ -125,10 +127,7 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
             notes.say_all(fallback_notices())
         result = doubt_borders(result, spools[0])
         where = f"{selection.name(place)}: " if len(selection.places) > 1 else ""
-        if result.lost_detail is not None and result.lost_detail.mended:
-            notes.say(where + result.lost_detail.mending)
-        if result.lost_detail is not None and result.lost_detail.is_worth_a_warning:
-            notes.say(where + result.lost_detail.warning, see="check_map")
+        say_lost_detail(result, notes, where=where)
         notes.end_step("fusing")
         covered = covered_part(spools[0])
         depth = None

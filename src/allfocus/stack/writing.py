@@ -9,23 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.depth.stack_depth import DEPTH_FILES
-from allfocus.files.placing import StagedFiles
-from allfocus.images.calibrated_files import (
-    FusedPlanes,
-    ReadPlane,
-    encode_imagej,
-    encode_ome_tiff,
-    imagej_cannot,
-    is_ome_tiff,
-    is_zarr_name,
-    write_ome_zarr,
-)
+from allfocus.images.calibrated_files import ReadPlane, imagej_cannot, is_ome_tiff, is_zarr_name
 from allfocus.images.conversion import to_integers
 from allfocus.images.dimensions import Dimensions
 from allfocus.images.image import Image
 from allfocus.images.listing import TIFF_SUFFIXES
-from allfocus.images.ome_xml import describe_result
-from allfocus.images.ome_zarr_planes import ZarrStack
+from allfocus.images.picture_files import PictureFiles
 from allfocus.images.spool import FrameSpool
 from allfocus.images.stack_reader import StackReader
 from allfocus.images.tiff_decoder import OWN_UNITS
@@ -34,7 +23,6 @@ from allfocus.progress import Notice
 from allfocus.stack.notes import RunNotes
 from allfocus.stack.plan import StackPlan
 from allfocus.stack.result import MAP_PICTURES, StackFusion
-from allfocus.version import __version__
 
 
 def stored_samples(pixels: NDArray[np.float32], reader: StackReader, bit_depth: int | None, dtype: str) -> NDArray[Any]:
@@ -61,7 +49,7 @@ class ResultWriter:
         plan: StackPlan,
         notes: RunNotes,
         kept: list[int],
-        files: StagedFiles,
+        files: PictureFiles,
         opacity: NDArray[np.float32] | None,
     ) -> None:
         self.outputs: dict[str, Path] = {}
@@ -76,7 +64,7 @@ class ResultWriter:
         self, path: Path, pixels: NDArray[Any], covered: NDArray[np.bool_] | None, *, frames: int | None = None
     ) -> None:
         """Writes a fused picture with the metadata of the first frame, transparent where no frame has a pixel."""
-        options, count = self._plan.options, frames or len(self._kept)
+        options = self._plan.options
         kind = ENCODERS[".tif" if is_zarr_name(path) else path.suffix.lower()]
         if covered is not None and not kind.has_alpha:
             self._notes.say(
@@ -108,16 +96,8 @@ class ResultWriter:
         )
         if path == self._plan.picture:
             self._tell()
-        data = encode_image(
-            picture,
-            path,
-            bit_depth=options.bit_depth,
-            quality=options.quality,
-            compression=options.compression,
-            history=f"fused by allfocus {__version__} from {count} frames with {options.method}",
-            software=f"allfocus {__version__}",
-        )
-        self._add("picture" if path == self._plan.picture else "", path, data)
+        self._files.add(path, picture, frames=frames or len(self._kept))
+        self._note("picture" if path == self._plan.picture else "", path)
 
     def _is_calibrated(self, path: Path) -> bool:
         """Whether a picture is written with what a microscope knows: always as OME, as TIFF where that can be."""
@@ -162,7 +142,9 @@ class ResultWriter:
         numbers = [] if selection is None else list(dict.fromkeys(position for position, _ in selection.places))
         like = tuple(selection.file.zarr[number] for number in numbers) if selection and selection.file.zarr else ()
         chosen = None if selection is None else selection.channels
-        self._write_described("picture" if path == self._plan.picture else "", path, positions, read, like, chosen)
+        self._tell()
+        self._files.add_planes(path, positions, read, frames=len(self._kept), like=like, chosen=chosen)
+        self._note("picture" if path == self._plan.picture else "", path)
 
     def write_map_planes(self, name: str, positions: Sequence[Dimensions], read: ReadPlane) -> None:
         """Writes the maps of a series.
@@ -172,36 +154,9 @@ class ResultWriter:
             positions: What each position holds, with the map as its only channel.
             read: Gives each map.
         """
-        self._write_described(name, self._plan.maps[name], positions, read, (), None)
-
-    def _write_described(
-        self,
-        name: str,
-        path: Path,
-        positions: Sequence[Dimensions],
-        read: ReadPlane,
-        like: tuple[ZarrStack, ...],
-        chosen: tuple[int, ...] | None,
-    ) -> None:
-        options = self._plan.options
-        history = f"fused by allfocus {__version__} from {len(self._kept)} frames with {options.method}"
-        described = [describe_result(held, history) for held in positions]
-        planes = FusedPlanes(
-            tuple(held for held, _ in described),
-            read,
-            described[0][1],
-            f"allfocus {__version__}",
-            like=like,
-            chosen=chosen,
-        )
         self._tell()
-        if is_zarr_name(path):
-            own = path.name.split(".")[0]
-            self._files.add_folder(path, lambda folder: write_ome_zarr(planes, folder, name=own))
-            self._note(name, path)
-        else:
-            encode = encode_ome_tiff if is_ome_tiff(path) else encode_imagej
-            self._add(name, path, encode(planes, compression=options.compression))
+        self._files.add_planes(self._plan.maps[name], positions, read, frames=len(self._kept))
+        self._note(name, self._plan.maps[name])
 
     def _opacity(self, covered: NDArray[np.bool_] | None) -> NDArray[np.float32] | None:
         """Alpha of the result: that of the frames, and nothing where no frame has a pixel; None when it is opaque."""
@@ -259,7 +214,7 @@ class ResultWriter:
         self._add(name, path, encode_image(image, path))
 
     def _add(self, name: str, path: Path, data: bytes | memoryview) -> None:
-        self._files.add(path, data)
+        self._files.files.add(path, data)
         self._note(name, path)
 
     def _note(self, name: str, path: Path) -> None:

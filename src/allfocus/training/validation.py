@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from allfocus.network.stack_network import StackNetwork, compose
+from allfocus.network.stack_network import StackNetwork, blend_unveiled
 from allfocus.rivals.learning import Objective
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe
@@ -43,7 +43,7 @@ def fuse_batch(network: nn.Module, batch: Batch, *, levels: int = 1) -> Tensor:
 
 def _fuse_stack(network: StackNetwork, frames: Tensor, levels: int) -> Tensor:
     *_, (_, decision) = network.levels(frames, levels)
-    return compose(frames, decision)
+    return blend_unveiled(frames, decision)
 
 
 def write_preview(network: nn.Module, bank: PhotoBank, recipe: Recipe, path: Path) -> None:

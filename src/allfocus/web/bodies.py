@@ -17,7 +17,8 @@ from allfocus.finishing.finish import (
     SMALLEST_SPOT,
     Finish,
 )
-from allfocus.stack.options import STUDIO, FuseOptions, offered
+from allfocus.stack.option_fields import STUDIO
+from allfocus.stack.options import FuseOptions, offered
 from allfocus.web.stroke import LEAST_GAIN, MOST_GAIN, PEN_USES, STROKE_MODES
 
 Coordinate = Annotated[float, Field(ge=-100_000, le=1_000_000, allow_inf_nan=False)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from allfocus.images.channel_colours import COLOURS
 from allfocus.web import layers
-from allfocus.web.channels import NARROWEST, compose_bytes
+from allfocus.web.channels import NARROWEST, colour_channel_bytes
 from allfocus.web.job_records import Run
 from allfocus.web.refusals import Refusal
 from allfocus.web.studio import Studio
@@ -18,7 +18,7 @@ Wish = tuple[bool, str, float, float]
 def shows(run: Run) -> layers.Show:
     """What makes of the samples of a run's layers what is looked at."""
     if run.shown:
-        return partial(compose_bytes, channels=run.shown)
+        return partial(colour_channel_bytes, channels=run.shown)
     return partial(layers.to_bytes, white=run.white)
 
 
@@ -28,7 +28,7 @@ def shows_alike(run: Run) -> layers.Show:
         replace(channel, shown=True, colour=COLOURS[number % len(COLOURS)], low=0.0, high=max(channel.white, NARROWEST))
         for number, channel in enumerate(run.shown)
     ]
-    return partial(compose_bytes, channels=channels) if channels else shows(run)
+    return partial(colour_channel_bytes, channels=channels) if channels else shows(run)
 
 
 def show_channels(studio: Studio, job_id: str, wishes: list[Wish]) -> dict[str, Any]:

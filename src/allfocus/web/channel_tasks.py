@@ -23,10 +23,10 @@ from allfocus.images.image import Image
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.stack_file import open_stack_file
 from allfocus.images.writing import replace_file, write_image
-from allfocus.stack.options import FuseOutputs
+from allfocus.stack.outputs import FuseOutputs
 from allfocus.stack.pipeline import fuse_files
 from allfocus.web.channel_planes import SOFTWARE, encode_planes, read_channels
-from allfocus.web.channels import ShownChannel, choose_display, compose
+from allfocus.web.channels import ShownChannel, choose_display, colour_channels
 from allfocus.web.fusing_steps import (
     StepShares,
     area_of,
@@ -46,7 +46,7 @@ def make_channel_thumbnail(path: str, target: str, *, max_pixels: int, tell: Tel
     """Write a small JPEG of a plane, its channels in their colours."""
     images, held = read_channels(path, max_pixels=max_pixels)
     pixels = np.stack([image.pixels for image in images], axis=-1)
-    small = compose(pixels, choose_display(pixels, held))
+    small = colour_channels(pixels, choose_display(pixels, held))
     scale = THUMBNAIL_SIDE / max(small.shape[:2])
     if scale < 1:
         size = (max(1, round(small.shape[1] * scale)), max(1, round(small.shape[0] * scale)))
@@ -146,7 +146,7 @@ def write_channel_download(
     path = Path(target)
     history = f"fused by {SOFTWARE}" + (f"; retouched in its studio with {strokes} strokes" if strokes else "")
     if not path.name.endswith((".ome.tif", ".ome.zarr.zip")):
-        picture = compose(np.asarray(layers), [ShownChannel(**own) for own in shown])
+        picture = colour_channels(np.asarray(layers), [ShownChannel(**own) for own in shown])
         image = Image(picture, bit_depth=bit_depth)
         write_image(
             image, path, bit_depth=bit_depth, quality=quality, history=history, software=SOFTWARE, overwrite=True

@@ -63,7 +63,7 @@ def choose_display(pixels: NDArray[np.float32], held: Dimensions) -> list[ShownC
     return found
 
 
-def compose(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[np.float32]:
+def colour_channels(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[np.float32]:
     """The picture (h, w, 3) that channels make together, 0..1.
 
     Args:
@@ -73,7 +73,7 @@ def compose(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[
     Example:
         >>> red = ShownChannel("a", "#ff0000", 0.5, 0.0, 0.5)
         >>> green = ShownChannel("b", "#00ff00", 1.0, 0.0, 1.0, shown=False)
-        >>> compose(np.array([[[255, 255]]], np.uint8), [red, green]).tolist()
+        >>> colour_channels(np.array([[[255, 255]]], np.uint8), [red, green]).tolist()
         [[[1.0, 0.0, 0.0]]]
     """
     total = np.zeros((*samples.shape[:2], 3), np.float32)
@@ -88,6 +88,6 @@ def compose(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[
     return np.clip(total, 0, 1)
 
 
-def compose_bytes(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[np.uint8]:
+def colour_channel_bytes(samples: NDArray[Any], channels: Sequence[ShownChannel]) -> NDArray[np.uint8]:
     """The same as uint8, for tiles."""
-    return to_integers(compose(samples, channels), 8)
+    return to_integers(colour_channels(samples, channels), 8)

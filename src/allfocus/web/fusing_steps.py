@@ -14,7 +14,7 @@ from allfocus.alignment.placement import Window, common_window
 from allfocus.alignment.stack_alignment import StackAlignment
 from allfocus.fusion.faults import find_faults
 from allfocus.images.writing import replace_file
-from allfocus.stack.options import preview_path
+from allfocus.stack.outputs import preview_path
 from allfocus.stack.result import StackFusion
 from allfocus.web.project_files import Tell
 

@@ -1,6 +1,5 @@
 """What the worker processes do with what comes in: look at files, shrink them, find stacks, render a sample."""
 
-import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -160,21 +159,20 @@ def cut_into_stacks(folder: str, *, by: str, gap: float, size: int | None, tell:
 
     def leave_out(path: Path, reason: str) -> None:
         shown = path.relative_to(root).as_posix().encode("utf-8", "replace").decode()
-        left_out.append({"path": shown, "reason": reason.replace(f"{root}{os.sep}", "")})
+        left_out.append({"path": shown, "reason": reason})
 
     rule = "auto" if chosen == "shoot" else chosen
     for stack in find_stacks(root, by=rule, gap=gap, size=size, on_left_out=leave_out):
         paths = [path.relative_to(root).as_posix() for path in stack.frames]
         shown = [path.encode("utf-8", "replace").decode() for path in paths]
         odd = "" if shown == paths else "a name of its files is not Unicode; rename them"
-        problem = (stack.problem or odd).replace(f"{root}{os.sep}", "")
         bytes_of = [path.stat().st_size if path.is_file() else 0 for path in stack.frames]
         found.append(
             {
                 "name": stack.name.encode("utf-8", "replace").decode(),
                 "frames": shown,
                 "bytes": sum(bytes_of),
-                "problem": problem.encode("utf-8", "replace").decode(),
+                "problem": (stack.problem or odd).encode("utf-8", "replace").decode(),
             }
         )
     return {"by": chosen, "stacks": found, "left_out": left_out}

@@ -131,7 +131,7 @@ class Intakes:
         try:
             found: dict[str, Any] = self._studio.pictures.run("cut_into_stacks", values)
         except TaskError as error:
-            raise Refusal(400, self._studio.told(error.error).replace(f"{intake.root}{os.sep}", "")) from error
+            raise Refusal(400, self._studio.told(error.error)) from error
         return found
 
     def make_job(

@@ -130,7 +130,7 @@ def add_upload(
     return {**shown_frames[frames[0].id], "pages": len(frames)}
 
 
-def require_folder(studio: "Studio", text: str) -> tuple[Path, list[Path]]:
+def require_allowed_folder(studio: "Studio", text: str) -> tuple[Path, list[Path]]:
     """A local folder that a client named, and the folders that nothing of it may lead out of.
 
     Raises:
@@ -156,7 +156,7 @@ def require_folder(studio: "Studio", text: str) -> tuple[Path, list[Path]]:
 
 def add_folder(studio: "Studio", job_id: str, text: str) -> dict[str, Any]:
     """The job with the pictures of a local folder, which stay where they are."""
-    folder, allowed = require_folder(studio, text)
+    folder, allowed = require_allowed_folder(studio, text)
     job = studio.job(job_id)
     if is_zarr(folder):
         add_files(studio, job_id, [folder], linked=True)
@@ -307,11 +307,12 @@ def thumbnail(studio: "Studio", job_id: str, frame_id: str) -> Path:
     if frame.absent:
         raise Refusal(404, f"{frame.name} {ABSENT}")
     target = studio.store.folder(job_id) / "thumbnails" / f"{frame.id}.jpg"
-    if not target.exists():
-        path = studio.store.frame_path(job, frame)
-        values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
-        try:
-            studio.pictures.run("make_channel_thumbnail" if frame.channel_names else "make_thumbnail", values)
-        except TaskError as error:
-            raise Refusal(415, studio.told(error.error, called=frame.name)) from error
+    with studio.making_thumbnails.of(target):  # a page that is drawn anew asks while its first question is answered
+        if not target.exists():
+            path = studio.store.frame_path(job, frame)
+            values = {"path": str(path), "target": str(target), "max_pixels": studio.settings.pixels}
+            try:
+                studio.pictures.run("make_channel_thumbnail" if frame.channel_names else "make_thumbnail", values)
+            except TaskError as error:
+                raise Refusal(415, studio.told(error.error, called=frame.name)) from error
     return target

@@ -6,7 +6,9 @@ from typing import Any
 
 from allfocus.finishing.rendering import finished_size
 from allfocus.stack.command_words import command_line
-from allfocus.stack.options import STUDIO, FuseOptions, FuseOutputs, offered
+from allfocus.stack.option_fields import STUDIO
+from allfocus.stack.options import FuseOptions, offered
+from allfocus.stack.outputs import FuseOutputs
 from allfocus.web.job_records import DONE, TILE_SIDE, Frame, Job, Run
 from allfocus.web.legends import describe_colours
 

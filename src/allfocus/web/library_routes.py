@@ -11,7 +11,7 @@ from allfocus.batch.stacks import DEFAULT_GAP, LONGEST_GAP
 from allfocus.web import library
 from allfocus.web.bodies import CutStack, JobName, NewIntake, QueueOrder, QueueState
 from allfocus.web.events import LIBRARY
-from allfocus.web.job_frames import require_folder
+from allfocus.web.job_frames import require_allowed_folder
 from allfocus.web.job_routes import FILE_BODY
 from allfocus.web.studio import Studio
 from allfocus.web.uploads import receive_file
@@ -62,7 +62,7 @@ def make_library_routes(studio: Studio) -> APIRouter:
         """Begin to take in a tree of pictures: files that will be sent, or a folder of the server's machine."""
         if body is None or body.path is None:
             return studio.intakes.create(body.name if body else "")
-        folder, allowed = require_folder(studio, body.path)
+        folder, allowed = require_allowed_folder(studio, body.path)
         return studio.intakes.create(body.name or folder.name, folder, allowed)
 
     @router.get("/intakes/{intake_id}")

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from allfocus.web import projects
 from allfocus.web.bodies import FolderName
-from allfocus.web.job_frames import require_folder
+from allfocus.web.job_frames import require_allowed_folder
 from allfocus.web.job_routes import FILE_BODY
 from allfocus.web.studio import Studio
 from allfocus.web.uploads import receive_file
@@ -48,7 +48,7 @@ def make_project_routes(studio: Studio) -> APIRouter:
     @router.post("/jobs/{job_id}/find-frames")
     def find(job_id: str, body: FolderName) -> dict[str, Any]:
         """Look for the absent frames of a job in a folder of the server's machine."""
-        folder, _ = require_folder(studio, body.path)
+        folder, _ = require_allowed_folder(studio, body.path)
         return projects.relink(studio, studio.job(job_id), [folder])
 
     return router

@@ -15,6 +15,7 @@ from allfocus.web.job_records import ACTIVE, Job, clean_name
 from allfocus.web.job_views import show_job
 from allfocus.web.layer_cache import LayerCache
 from allfocus.web.library import show_library
+from allfocus.web.named_locks import NamedLocks
 from allfocus.web.processes import ProcessPool
 from allfocus.web.refusals import Refusal
 from allfocus.web.settings import ServerSettings
@@ -39,6 +40,7 @@ class Studio:
         self.store = JobStore(settings.work, self._publish)
         self.cache = LayerCache(settings.cache_bytes, settings.work)
         self.pictures = ProcessPool(max(2, settings.workers), settings.memory_bytes)
+        self.making_thumbnails = NamedLocks()
         self.progress: dict[str, dict[str, Any]] = {}
         self.room = DiskRoom(settings, self.store, self.cache)
         self.fusions = Fusions(self)

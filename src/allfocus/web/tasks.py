@@ -31,7 +31,8 @@ from allfocus.images.writing import write_image
 from allfocus.progress import StepProgress
 from allfocus.stack.frames import PlacedFrames
 from allfocus.stack.notes import RunNotes
-from allfocus.stack.options import FuseOptions, FuseOutputs
+from allfocus.stack.options import FuseOptions
+from allfocus.stack.outputs import FuseOutputs
 from allfocus.stack.pipeline import fuse_files, slab_alone
 from allfocus.stack.plan import Slab
 from allfocus.version import __version__

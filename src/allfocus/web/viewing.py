@@ -81,7 +81,7 @@ class Viewer:
         values: dict[str, Any] = {"layer": str(target)}
         self._studio.room.require(size)
         if name == "result":
-            task = "write_result_layer"
+            task = "write_channel_result_layer" if run.shown else "write_result_layer"
             depth = {"working_depth": run.working_depth, "white": run.layer_white}
             values |= {"path": str(run_folder / "result.tif"), **depth}
         elif name in run.maps:
@@ -92,7 +92,7 @@ class Viewer:
             frame = job.frame(frame_id)
             if frame is None or frame_id not in run.frames:
                 raise Refusal(404, "the result has no such layer")
-            task = "write_frame_layer"
+            task = "write_channel_frame_layer" if run.shown else "write_frame_layer"
             values |= {
                 "path": str(self._studio.store.frame_path(job, frame)),
                 "name": frame.name,
@@ -103,8 +103,6 @@ class Viewer:
                 "white": run.layer_white,
                 "max_pixels": self._studio.settings.pixels,
             }
-        if run.shown and name not in run.maps:
-            task = task.replace("write_", "write_channel_")
         try:
             self._studio.pictures.run(task, values)
         except TaskError as error:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from allfocus.errors import AllfocusError, OutputError
-from allfocus.stack.options import STUDIO, offered
+from allfocus.stack.option_fields import STUDIO
+from allfocus.stack.options import offered
 
 STATUSES = {
     "too-many-pixels": 413,

@@ -26,7 +26,7 @@ from allfocus.fusion.windows import (
     coarsest_level,
     cut_cores,
     grow,
-    halve,
+    halve_area,
     level_size,
     overlap,
     pixels_of,
@@ -152,7 +152,7 @@ def test_the_network_sees_a_margin_around_a_core_or_the_end_of_the_picture(size,
         assert seen.start % STEP == seen.stop % STEP == 0
         assert seen.start == max(0, own.start - margin)
         assert own.stop + margin <= seen.stop < own.stop + margin + STEP or length <= seen.stop < length + STEP
-    for seen, above in zip(region, halve(region), strict=True):
+    for seen, above in zip(region, halve_area(region), strict=True):
         assert (2 * above.start, 2 * above.stop) == (seen.start, seen.stop)
         # The veil of the level above is known for every four pixels.
         assert above.start % 4 == above.stop % 4 == 0

@@ -16,7 +16,7 @@ from allfocus.images.calibrated_files import (
     encode_ome_tiff,
     write_ome_zarr,
 )
-from allfocus.images.dimensions import Channel, Dimensions, Objective
+from allfocus.images.dimensions import Channel, Dimensions, ObjectiveLens
 from allfocus.images.ome_xml import describe_result
 from allfocus.images.stack_file import open_stack_file
 
@@ -37,7 +37,7 @@ STACK = Dimensions(
     z_step=1.5,
     time_step=60.0,
     acquired="2024-01-02T03:04:05",
-    objective=Objective("Plan-Apochromat", "Zeiss", 63.0, 1.4, "Oil"),
+    objective=ObjectiveLens("Plan-Apochromat", "Zeiss", 63.0, 1.4, "Oil"),
 )
 HISTORY = "fused by allfocus from 20 planes"
 

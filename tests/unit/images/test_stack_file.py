@@ -8,7 +8,7 @@ import pytest
 import tifffile
 
 import allfocus
-from allfocus.images.dimensions import Channel, Objective
+from allfocus.images.dimensions import Channel, ObjectiveLens
 from allfocus.images.stack_file import as_colour, open_stack_file
 from allfocus.images.stack_reader import StackReader
 
@@ -122,7 +122,7 @@ def test_ome_xml_tells_date_objective_z_range_and_light(tmp_path):
     held = open_stack_file(path).positions[0]
     assert held.name == "well A1"
     assert held.acquired == "2021-03-04T05:06:07"
-    assert held.objective == Objective("Plan-Apochromat", "Zeiss", 63.0, 1.4, "Oil")
+    assert held.objective == ObjectiveLens("Plan-Apochromat", "Zeiss", 63.0, 1.4, "Oil")
     assert held.pixel_size == pytest.approx((0.108, 0.108))
     assert held.z_range == (10.0, 10.5)
     assert held.channels[0] == Channel("DAPI", "#0000ff", emission=461.0)

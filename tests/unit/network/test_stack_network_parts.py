@@ -18,7 +18,7 @@ from allfocus.network.stack_network import (
     Decision,
     StackNetwork,
     StackNetworkConfig,
-    compose,
+    blend_unveiled,
     convolve_both,
     convolve_cells,
     convolve_to_pixels,
@@ -74,7 +74,7 @@ def decide(
     """All that a level says: every part with rows and columns last."""
     with torch.no_grad():
         decision = (network.refine if refine else network)(frames, Decision(logits, veil), inside)
-        composed = compose(frames, decision)
+        composed = blend_unveiled(frames, decision)
     return {"logits": decision.logits, "veil": decision.veil, "picture": composed}
 
 
@@ -375,7 +375,7 @@ def test_one_source_or_equal_ones_give_that_picture(sources):
     frame = torch.rand(1, 1, 3, 32, 48, generator=generator)
     frames = frame.expand(-1, sources, -1, -1, -1)
     logits = 3 * torch.randn(1, sources, 32, 48, generator=generator)
-    picture = compose(frames, Decision(logits, torch.zeros(1, sources, 4, 8, 12)))
+    picture = blend_unveiled(frames, Decision(logits, torch.zeros(1, sources, 4, 8, 12)))
     torch.testing.assert_close(picture, frame[:, 0], rtol=0, atol=1e-5)
 
 

@@ -459,18 +459,18 @@ def test_slabs_are_cut_anew_when_frames_are_left_out(tmp_path, desk_files, outpu
 
 
 def test_a_run_that_fails_leaves_none_of_its_files_and_all_of_the_others(tmp_path, monkeypatch, desk_files):
-    import allfocus.stack.writing as writing
+    from allfocus.images import picture_files
 
     for name in ("depth.png", "fused_slab01_frames001-003.png"):
         (tmp_path / name).write_text(f"the older {name}")
-    encoded = writing.encode_image
+    encoded = picture_files.encode_image
 
     def fail_at_the_picture(image, path, **options):
         if Path(path).name == "fused.png":
             raise OutputError(f"{path}: No space left")
         return encoded(image, path, **options)
 
-    monkeypatch.setattr(writing, "encode_image", fail_at_the_picture)
+    monkeypatch.setattr(picture_files, "encode_image", fail_at_the_picture)
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(OutputError, match="No space left"):
         fuse_files(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from allfocus.cli.fuse_command import fuse as fuse_command
 from allfocus.errors import AllfocusError, InputError, OutputError
 from allfocus.stack.command_words import command_line
-from allfocus.stack.options import FuseOptions, FuseOutputs, gather, preview_path
+from allfocus.stack.options import FuseOptions, gather
+from allfocus.stack.outputs import FuseOutputs, preview_path
 from allfocus.stack.plan import cut_slabs, plan_stack
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, compose, reduce_frames
+from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, blend_unveiled, reduce_frames
 from allfocus.training.recipe import DataRecipe, LogRecipe, Recipe
 from allfocus.training.samples import draw_batch
 from allfocus.training.shuffle_recipe import ShuffleRecipe
@@ -78,7 +78,7 @@ def test_the_stack_network_is_shown_as_the_picture_it_composes_over_all_levels(b
     with torch.no_grad():
         small = reduce_frames(batch.frames, 1)
         coarse = network(small)
-        expected = compose(batch.frames, network(batch.frames, coarse))
+        expected = blend_unveiled(batch.frames, network(batch.frames, coarse))
     torch.testing.assert_close(fuse_batch(network, batch, levels=2), expected, rtol=0, atol=1e-5)
     assert float((fuse_batch(network, batch, levels=1) - expected).abs().max()) > 1e-3
 

@@ -3,7 +3,9 @@
 import io
 import json
 import shlex
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,35 @@ def test_a_stack_is_fused_and_all_its_views_are_there(client: Any, frame_files: 
     assert str(job_id) not in report
     thumbnail = client.get(f"/api/jobs/{job_id}/frames/{job['frames'][0]['id']}/thumbnail")
     assert thumbnail.content.startswith(b"\xff\xd8")
+
+
+def test_a_thumbnail_that_several_ask_for_at_once_is_made_once(tmp_path: Path, frame_files: list[bytes]) -> None:
+    from allfocus.web import job_frames
+    from allfocus.web.studio import Studio
+
+    studio = Studio(ServerSettings(work=tmp_path / "work"))
+    make, made, all_ask = studio.pictures.run, [], threading.Barrier(6)
+
+    def watched(name: str, values: dict[str, Any]) -> Any:
+        made.append(name)
+        return make(name, values)
+
+    def ask(_: int) -> Path:
+        all_ask.wait()
+        return job_frames.thumbnail(studio, job_id, frame_id)
+
+    try:
+        job_id = studio.create("stack")["id"]
+        part = tmp_path / "part"
+        part.write_bytes(frame_files[0])
+        frame_id = job_frames.add_upload(studio, job_id, part, "frame.png")["id"]
+        studio.pictures.run = watched  # type: ignore[method-assign]  # a count beside the work itself
+        with ThreadPoolExecutor(6) as threads:
+            (path,) = set(threads.map(ask, range(6)))
+        assert path.read_bytes().startswith(b"\xff\xd8")
+        assert made == ["make_thumbnail"]
+    finally:
+        studio.close()
 
 
 def test_progress_is_told_as_it_happens_and_never_goes_back(client: Any, frame_files: list[bytes]) -> None:

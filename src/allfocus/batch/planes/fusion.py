@@ -46,6 +46,8 @@ from allfocus.batch.stack_task import software_key
 from allfocus.depth.units import DepthScale, Length, read_length
 from allfocus.errors import InputError, OutputError
 from allfocus.files.protection import existing_file
+from allfocus.fusion.method import weights_files
+from allfocus.fusion.methods import METHODS
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.images.dimensions import EVERY, Channel, Dimensions
 from allfocus.images.listing import TIFF_SUFFIXES
@@ -172,7 +174,7 @@ def fuse_planes(
     asked: dict[str, Any] = {
         "prefer": prefer,
         "block": block,
-        "software": software_key("ips"),
+        "software": software_key(weights_files(METHODS["ips"])),
         "maps": sorted(targets),
     }
     asked |= {"z_step": scale.places[-1:], "unit": scale.unit}
