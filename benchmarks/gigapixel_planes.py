@@ -1,23 +1,33 @@
 """Fusing planes larger than the memory: peak memory of a worker, time, validity, and agreement with the in-memory path.
 
 Run: python benchmarks/gigapixel_planes.py FOLDER [--side 20000] [--planes 8] [--channels 4] [--workers 2] [--compare]
-[--depth]
+[--depth] [--regions 3]
 Renders an OME-Zarr stack in blocks (a tilted, wavy specimen, so that focus moves through all planes), fuses it, opens
 the result with ome-zarr, validates it, and prints one JSON object. --compare also fuses in memory and prints the
 largest difference in levels; meant for --side 4000 in colour. With --channels there are so many channels of 16 bits
-instead of colours of 8, each half as bright as the one before, which are decided together. FOLDER takes up to 11 GB at
-20,000; started again, it goes on.
+instead of colours of 8, each half as bright as the one before, which are decided together. --regions also fuses so many
+squares of 2,048 pixels alone, and prints how far they are from the same place of the whole and how far both are from
+the sharp texture. Memory is that of a worker as the kernel counts it, and that of this process with all it started,
+added up every fifth of a second. FOLDER takes up to 11 GB at 20,000; started again, it goes on.
+
+A gigapixel with 4 channels: python benchmarks/gigapixel_planes.py FOLDER --side 32000 --planes 2 --channels 4
+--regions 3 (12 GB)
 """
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
+import threading
 import time
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import cv2
 import numpy as np
+import psutil
 import zarr
 from numpy.typing import NDArray
 
@@ -25,8 +35,42 @@ from allfocus.batch.planes.fusion import fuse_planes
 from allfocus.scenes.rendering import render_scene
 
 TILE = 1000
+WORKER_LIMIT = 3 * 10**9
+"""Bytes at which a worker would be ended."""
 BLURS = (0.0, 1.0, 2.0, 3.5, 5.0, 7.0)
 """Standard deviations of the blur at one to five planes from focus."""
+
+REGION, MARGIN = 2048, 512
+"""Pixels a side of a region that is compared, and around it of what is fused alone."""
+
+
+class TreeMemory:
+    """The most memory that this process and all that it started had at a time; a context manager."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        """Bytes; what processes share counts for each of them."""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "TreeMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        root = psutil.Process()
+        while not self._ended.wait(0.2):
+            total = 0
+            for process in (root, *root.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    total += process.memory_info().rss
+            self.peak = max(self.peak, total)
 
 
 def blurred_tiles() -> list[NDArray[np.float32]]:
@@ -89,6 +133,11 @@ def render_planes(path: Path, side: int, planes: int, channels: int = 0) -> None
             for plane in range(planes):
                 place = (slice(None), plane, slice(top, top + height), slice(left, left + width))
                 array[place] = as_channels(blurred(levels, np.abs(focus - plane)), channels)
+    describe(group, channels)
+    (path / "finished").touch()
+
+
+def describe(group: Any, channels: int) -> None:
     described: dict[str, Any] = {
         "version": "0.5",
         "multiscales": [
@@ -107,7 +156,6 @@ def render_planes(path: Path, side: int, planes: int, channels: int = 0) -> None
         shown = [{"label": f"dye {number}", "color": "00FFFF", "window": window} for number in range(channels)]
         described["omero"] = {"channels": shown}
     group.attrs["ome"] = described
-    (path / "finished").touch()
 
 
 def check_result(path: Path) -> dict[str, object]:
@@ -135,6 +183,74 @@ def compare(source: Path, result: Path) -> dict[str, float]:
     return {"largest_difference_in_levels": int(difference.max()), "share_that_differs": float((difference > 0).mean())}
 
 
+def compare_regions(folder: Path, source: Path, result: Path, count: int) -> list[dict[str, Any]]:
+    """Regions from corner to corner, each as the whole has it and as it comes out of fusing it alone."""
+    planes: Any = zarr.open_group(str(source), mode="r")["0"]
+    fused: Any = zarr.open_group(str(result), mode="r")["0"]
+    side = planes.shape[-1]
+    channels = planes.shape[0] if planes.dtype == np.uint16 else 0
+    sharp = blurred_tiles()[0]
+    rows: list[dict[str, Any]] = []
+    for corner in np.linspace(0, side - REGION, count + 2).astype(int)[1:-1]:
+        top, left = int(corner), int(side - REGION - corner if len(rows) % 2 else corner)
+        inner = slice(top, top + REGION), slice(left, left + REGION)
+        outer = tuple(slice(max(0, own.start - MARGIN), min(side, own.stop + MARGIN)) for own in inner)
+        alone = fuse_alone(folder, planes[(slice(None), slice(None), *outer)], channels)
+        place = tuple(
+            slice(own.start - around.start, own.stop - around.start) for own, around in zip(inner, outer, strict=True)
+        )
+        one, other = (
+            np.asarray(own, np.float32) for own in (fused[(slice(None), *inner)], alone[(slice(None), *place)])
+        )
+        truth = as_channels(np.rint(sharp_region(sharp, *inner) * 255).astype(np.uint8), channels).astype(np.float32)
+        full = truth.max(axis=(1, 2), keepdims=True)
+        apart = np.abs(one - other) / full
+        rows.append(
+            {
+                "top": top,
+                "left": left,
+                "share_that_differs_by_more_than_1_of_255": round(float((apart > 1 / 255).mean()), 5),
+                "db_between_them": decibels(one, other, full),
+                "db_of_the_whole": decibels(one, truth, full),
+                "db_alone": decibels(other, truth, full),
+                "db_of_the_best_plane": max(
+                    decibels(np.asarray(planes[(slice(None), number, *inner)], np.float32), truth, full)
+                    for number in range(planes.shape[1])
+                ),
+            }
+        )
+    return rows
+
+
+def fuse_alone(folder: Path, samples: NDArray[Any], channels: int) -> NDArray[Any]:
+    """What planes (layers, planes, rows, columns) give when there is nothing else."""
+    source, result = folder / "region.zarr", folder / "region_fused.zarr"
+    group = zarr.open_group(str(source), mode="w")
+    group.create_array("0", data=samples, chunks=(1, 1, TILE, TILE), dimension_names=["c", "z", "y", "x"])
+    describe(group, channels)
+    fuse_planes(source, result, workers=1, memory_limit=WORKER_LIMIT, overwrite=True)
+    fused: Any = zarr.open_group(str(result), mode="r")["0"]
+    found = np.asarray(fused[:])
+    for path in (source, result):
+        shutil.rmtree(path)
+    return found
+
+
+def sharp_region(tile: NDArray[np.float32], rows: slice, columns: slice) -> NDArray[np.float32]:
+    """The texture of which the planes are blurred copies: a tile, mirrored at each of its edges."""
+
+    def places(own: slice) -> NDArray[np.intp]:
+        number = np.arange(own.start, own.stop)
+        return np.where(number // TILE % 2, TILE - 1 - number % TILE, number % TILE)
+
+    return tile[np.ix_(places(rows), places(columns))]
+
+
+def decibels(one: NDArray[np.float32], other: NDArray[np.float32], full: NDArray[np.float32]) -> float:
+    error = float(np.mean(np.square((one - other) / full)))
+    return round(-10 * float(np.log10(max(error, 1e-12))), 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -144,6 +260,7 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=4096)
     parser.add_argument("--channels", type=int, default=0)
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--regions", type=int, default=0, help="compare so many with what they give alone")
     parser.add_argument("--depth", action="store_true", help="measure depth and its error too")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -154,16 +271,17 @@ def main() -> None:
     render_planes(source, arguments.side, arguments.planes, arguments.channels)
     rendering = time.perf_counter() - began
     before = os.times()
-    fused = fuse_planes(
-        source,
-        result,
-        workers=arguments.workers,
-        block=arguments.block,
-        maps=("depth", "error") if arguments.depth else (),
-        memory_limit=3 * 10**9,
-        overwrite=True,
-        progress=lambda step, done, count: print(f"{step} {done}/{count}", flush=True),
-    )
+    with TreeMemory() as memory:
+        fused = fuse_planes(
+            source,
+            result,
+            workers=arguments.workers,
+            block=arguments.block,
+            maps=("depth", "error") if arguments.depth else (),
+            memory_limit=WORKER_LIMIT,
+            overwrite=True,
+            progress=lambda step, done, count: print(f"{step} {done}/{count}", flush=True),
+        )
     after = os.times()
     processor = sum(after[:4]) - sum(before[:4])
     report: dict[str, object] = {
@@ -176,10 +294,13 @@ def main() -> None:
         "processor_seconds": round(processor, 1),
         "blocks_done_by_an_earlier_run": fused.blocks_done_before,
         "peak_worker_megabytes": round(fused.peak_memory / 1e6),
+        "peak_megabytes_of_all_processes": round(memory.peak / 1e6),
         **check_result(result),
     }
     if arguments.compare:
         report |= compare(source, result)
+    if arguments.regions:
+        report["regions"] = compare_regions(arguments.folder, source, result, arguments.regions)
     print(json.dumps(report, indent=1))
 
 

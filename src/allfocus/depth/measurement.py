@@ -18,7 +18,7 @@ from allfocus.depth.focus_curves import BANDS, CurveGathering, FocusCurves
 from allfocus.depth.noise_levels import LEAST_NOISE, NoiseLevels, measure_noise
 from allfocus.depth.peak_fitting import choose_exponent, fit_peaks
 from allfocus.depth.reblurring import BlurScale, choose_growth, gather_growth
-from allfocus.depth.surface import MARGIN, find_mixed, fit_surface
+from allfocus.depth.surface import MARGIN, SCATTER, find_mixed, fit_surface
 from allfocus.errors import InputError
 from allfocus.fusion.frame_checks import check_frames, check_picture
 from allfocus.fusion.frame_source import FrameSource, MemorySource, SpoolSource
@@ -51,12 +51,14 @@ FEWEST_ALONE = 0.1
 """Share of a tile in which surfaces must lie alone for the growth of blur to be learned there and not everywhere."""
 LEAST_ERROR = 0.005
 """The least standard error that there is, in steps."""
-ERROR_SHARE, END_SHARE = 1.49, 2.58
+ERROR_SHARE, END_SHARE = 4.64, 2.09
 """The standard error is so many times the distance between what the two bands measure, between the frames and within
 half a step of the ends of the stack, where one side of the curve is seen. Noise moves each band its own way, and so
-does what the shape of the curve has wrong. Fitted to rendered scenes with known depth so that 68 % of the textured
-pixels of each scene lie within one, as near as two factors come to that;
-benchmarks/depth_accuracy.py measures it on other seeds, and ``--fit`` fits it anew."""
+does what the shape of the curve has wrong; between the frames it moves them together as well, the more the more single
+measurements scatter about the surface, so there the factor is that of the largest scatter (SCATTER) and goes with the
+square root of it. Fitted to rendered scenes with known depth so that 68 % of the textured pixels of each scene lie
+within one, as near as two factors come to that; benchmarks/depth_accuracy.py measures it on other seeds, and ``--fit``
+fits it anew."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,8 @@ def measure_tile(
     surface = fit_surface(peaks, curves.own, own.decision, curves.sharpest, seen)
     position = np.clip(surface.position, -BEYOND, stack.frames - 1 + BEYOND)
     near_end = is_near_end(position, stack.frames)
-    share = np.where(near_end, np.float32(END_SHARE), np.float32(ERROR_SHARE))
+    between = np.float32(ERROR_SHARE) * np.sqrt(surface.scatter / np.float32(SCATTER))
+    share = np.where(near_end, np.float32(END_SHARE), between)
     error = np.hypot(np.float32(LEAST_ERROR), share * surface.disagreement)
     error = np.where(np.isfinite(position), error * np.float32(shape.stride), np.float32(np.nan))
     return stack.in_frames(position)[own.inside], error.astype(np.float32)[own.inside]

@@ -55,8 +55,23 @@ FROM_DECISION = 0.75
 FROM_SHARPEST = 0.8
 """Frames by which it may lie off the sharpest of all frames at a pixel: where that one and the decision differ, one of
 them sees something else."""
+BESIDE, BESIDE_MEDIAN = 5, 5
+"""Pixels around a place within which what was decided must fit the plane there as well (FROM_DECISION): a gap between
+two legs is decided like the legs, and what is behind begins beside them. Single pixels do not count: the median of so
+many a side does."""
+UNDECIDED = 1e4
+"""Stands for farther away than any frame."""
 MARGIN = round(4 * MIXED_WIDTH) + RADIUS + round(4 * OWN_WIDTH)
 """Pixels around a part of a picture that have to be known for the surface in it."""
+
+
+class Planes(NamedTuple):
+    """The planes around all pixels."""
+
+    position: Map
+    """(H, W), where each has its own pixel."""
+    tilt: Map
+    """(H, W), how steep it is, in steps by pixel."""
 
 
 class Surface(NamedTuple):
@@ -66,6 +81,9 @@ class Surface(NamedTuple):
     """(H, W), in steps; NaN where there is none."""
     disagreement: Map
     """(H, W), how far apart the bands have the surface around each pixel, in steps."""
+    scatter: Map
+    """(H, W), by how much single measurements around each pixel lie off the surface, in steps, noise included; up to
+    :data:`SCATTER`."""
 
 
 def fit_surface(
@@ -106,16 +124,18 @@ def fit_surface(
     # Three times over the surroundings, so what takes longest is kept; half precision is enough for a weight.
     likeness = [_likeness(colours, down, across, known).astype(np.float16) for down, across, _ in _offsets()]
     start = _first_guess(values, weight, known, ~meeting, likeness)
-    once = _fit_planes(values, weight, start, likeness)
-    surface = _fit_planes(values, weight, once, likeness)
+    once = _fit_planes(values, weight, start, likeness).position
+    surface, tilt = _fit_planes(values, weight, once, likeness)
     there = np.isfinite(start) & (_mean_around(known, OWN_WIDTH) >= np.float32(FEWEST_OWN))
     there &= ~(np.abs(surface - decided) > np.float32(FROM_DECISION))
+    there &= ~_ends_beside(decision, surface, tilt)
     there &= ~(np.abs(surface - sharpest) > np.float32(FROM_SHARPEST))
     off = np.where(known, np.clip(values - np.nan_to_num(surface), -NEAR, NEAR), 0)
     unexplained = np.square(off) - np.nan_to_num(variance)
     there &= _weighted_mean(unexplained, weight, OWN_WIDTH) < np.float32(SCATTER**2)
     apart = np.abs(_weighted_mean(peaks.spread, weight, APART_WIDTH))
-    return Surface(np.where(there, surface, np.float32(np.nan)), apart)
+    scatter = np.minimum(np.sqrt(_weighted_mean(np.square(off), weight, OWN_WIDTH)), np.float32(SCATTER))
+    return Surface(np.where(there, surface, np.float32(np.nan)), apart, scatter)
 
 
 def find_mixed(decision: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -125,6 +145,17 @@ def find_mixed(decision: NDArray[np.integer]) -> NDArray[np.bool_]:
         decision: (H, W); -1 where that is not known.
     """
     return _roughness(decision.astype(np.float32), decision >= 0, MIXED_WIDTH) > np.float32(MIXED)
+
+
+def _ends_beside(decision: NDArray[np.integer], surface: Map, tilt: Map) -> NDArray[np.bool_]:
+    """Returns where something else begins within a few pixels, by what was decided there."""
+    reach = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * BESIDE + 1, 2 * BESIDE + 1))
+    # Where nothing was decided, nothing is farther or nearer.
+    low, high = (np.where(decision < 0, own, decision).astype(np.float32) for own in (UNDECIDED, -UNDECIDED))
+    lowest = cv2.erode(cv2.medianBlur(low, BESIDE_MEDIAN), reach)
+    highest = cv2.dilate(cv2.medianBlur(high, BESIDE_MEDIAN), reach)
+    allowed = np.float32(FROM_DECISION) + np.float32(BESIDE + 1) * tilt
+    return np.asarray((highest - surface > allowed) | (surface - lowest > allowed))
 
 
 def _mean_around(values: NDArray[Any], width: float) -> Map:
@@ -223,7 +254,7 @@ def _first_guess(
     return np.where(np.where(known, ~alone, enough), guess, np.float32(np.nan))
 
 
-def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Map:
+def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Planes:
     """Returns weighted planes through the measurements near a first guess, where they are."""
     here = np.nan_to_num(start, nan=-1e3)
     sums = {name: np.zeros_like(values) for name in ("1", "y", "x", "yy", "xx", "xy", "z", "zy", "zx")}
@@ -240,7 +271,7 @@ def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Map
     return _solve(sums, start)
 
 
-def _solve(sums: dict[str, Map], start: Map) -> Map:
+def _solve(sums: dict[str, Map], start: Map) -> Planes:
     total = np.maximum(sums["1"], np.float32(1e-9))
     mean = {name: sums[name] / total for name in sums}
     yy, xx = mean["yy"] - mean["y"] ** 2, mean["xx"] - mean["x"] ** 2
@@ -253,4 +284,4 @@ def _solve(sums: dict[str, Map], start: Map) -> Map:
     rise = mean["z"] - slope_y * mean["y"] - slope_x * mean["x"]
     there = sums["1"] > np.float32(1e-4)
     position = np.where(there, start + np.clip(rise, -NEAR, NEAR), start)
-    return np.asarray(position, np.float32)
+    return Planes(np.asarray(position, np.float32), np.hypot(slope_y, slope_x).astype(np.float32))

@@ -1,9 +1,10 @@
 """Single measurements become a surface."""
 
 import numpy as np
+import pytest
 
 from allfocus.depth.peak_fitting import PeakFit
-from allfocus.depth.surface import fit_surface
+from allfocus.depth.surface import SCATTER, fit_surface
 
 GENERATOR = np.random.default_rng(11)
 
@@ -57,6 +58,24 @@ def test_nothing_is_measured_among_things_of_different_depth_or_far_from_what_wa
     assert np.isnan(surface.position[:, :28]).all()
     assert (surface.position[:, 45:52] == 2).all()
     assert np.isnan(surface.position[:, 62:]).all()
+
+
+def test_nothing_is_measured_within_a_few_pixels_of_where_something_else_was_decided():
+    flat = np.full((60, 80), 2, np.float32)
+    decision = np.full((60, 80), 2)
+    decision[:, 40:] = 3
+    decision[30, 20] = 3  # single pixels are no thing
+    decision[:, :6] = -1
+    surface = fit(flat, decision=decision)
+    assert (surface.position[5:25, 6:35] == 2).all()
+    assert np.isfinite(surface.position[30, 16:20]).all()
+    assert np.isnan(surface.position[:, 36:]).all()
+
+
+def test_scatter_is_what_single_measurements_lie_off_the_surface_up_to_the_most_that_is_allowed():
+    noisy = GENERATOR.normal(3, 0.03, (80, 80)).astype(np.float32)
+    assert np.median(fit(noisy).scatter) == pytest.approx(0.03, abs=0.006)
+    assert np.median(fit(np.float32(3) + 4 * (noisy - 3)).scatter) == pytest.approx(SCATTER)
 
 
 def test_nothing_is_measured_where_another_frame_is_sharper_than_the_one_decided_for():
