@@ -65,7 +65,7 @@ MARGIN = round(4 * MIXED_WIDTH) + RADIUS + round(4 * OWN_WIDTH)
 """Pixels around a part of a picture that have to be known for the surface in it."""
 
 
-class Planes(NamedTuple):
+class FittedPlanes(NamedTuple):
     """The planes around all pixels."""
 
     position: Map
@@ -254,7 +254,7 @@ def _first_guess(
     return np.where(np.where(known, ~alone, enough), guess, np.float32(np.nan))
 
 
-def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Planes:
+def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> FittedPlanes:
     """Returns weighted planes through the measurements near a first guess, where they are."""
     here = np.nan_to_num(start, nan=-1e3)
     sums = {name: np.zeros_like(values) for name in ("1", "y", "x", "yy", "xx", "xy", "z", "zy", "zx")}
@@ -271,7 +271,7 @@ def _fit_planes(values: Map, weight: Map, start: Map, likeness: Likeness) -> Pla
     return _solve(sums, start)
 
 
-def _solve(sums: dict[str, Map], start: Map) -> Planes:
+def _solve(sums: dict[str, Map], start: Map) -> FittedPlanes:
     total = np.maximum(sums["1"], np.float32(1e-9))
     mean = {name: sums[name] / total for name in sums}
     yy, xx = mean["yy"] - mean["y"] ** 2, mean["xx"] - mean["x"] ** 2
@@ -284,4 +284,4 @@ def _solve(sums: dict[str, Map], start: Map) -> Planes:
     rise = mean["z"] - slope_y * mean["y"] - slope_x * mean["x"]
     there = sums["1"] > np.float32(1e-4)
     position = np.where(there, start + np.clip(rise, -NEAR, NEAR), start)
-    return Planes(np.asarray(position, np.float32), np.hypot(slope_y, slope_x).astype(np.float32))
+    return FittedPlanes(np.asarray(position, np.float32), np.hypot(slope_y, slope_x).astype(np.float32))

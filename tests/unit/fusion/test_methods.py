@@ -525,9 +525,9 @@ def test_masks_keep_a_frame_from_counting_where_it_has_no_pixels(method, monkeyp
     given = []
     measure = detail_meter.measure_lost_detail
 
-    def remember(image, frames, *, valid):
+    def remember(image, frames, *, valid, progress=None):
         given.extend(mask[:, :] for mask in valid)
-        return measure(image, frames, valid=valid)
+        return measure(image, frames, valid=valid, progress=progress)
 
     for module in (detail_meter, mending):
         monkeypatch.setattr(module, "measure_lost_detail", remember)
