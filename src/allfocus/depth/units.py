@@ -58,17 +58,18 @@ def read_length(text: str, *, name: str = "z_step") -> Length:
         >>> read_length("2.5um"), read_length("0.5 µm").metres
         (Length(value=2.5, unit='um'), 5e-07)
     """
+    called = name.replace("_", " ")  # as the command line and Python both would say it
     found = _LENGTH.fullmatch(text)
     unit = SAME.get(found[2], found[2]) if found else ""
     if found is None or unit not in METRES:
         raise InputError(
-            f"{name} = {text!r} is no length; give a number and one of {', '.join(METRES)}, for example 2.5um",
+            f"{called}: {text!r} is no length; give a number and one of {', '.join(METRES)}, for example 2.5um",
             code="bad-option",
         )
     length = Length(float(found[1]), unit)
     if not SHORTEST <= length.metres <= LONGEST:
         raise InputError(
-            f"{name} = {text!r}; it must be above 0, from a picometre to a thousand kilometres", code="bad-option"
+            f"{called}: {text!r}; it must be above 0, from a picometre to a thousand kilometres", code="bad-option"
         )
     return length
 
