@@ -18,9 +18,11 @@ from allfocus.fusion.blending import (
     LARGEST_OPACITY,
     Veil,
     blend_frames,
-    detail_evidence,
+    evidence_of,
     largest_of,
     lead_of,
+    likeness,
+    local_detail,
     selection_weights,
     unveil,
     weighty_area,
@@ -246,12 +248,15 @@ def _fuse_core(
             plan, source, above, 0, core, device=device, threads=threads
         )
     seen, seen_frames = within(wide, region), tuple(chosen)
-    evidence = _competing_evidence(stack, competing, plan.noise)[seen]
+    brightness = stack.mean(axis=1)
+    details = [local_detail(own) for own in brightness]
+    evidence = _competing_evidence(details, competing, plan.noise)[seen]
+    firmness = _firmness(plan, brightness, details, output.logits, region, wide)
     chosen, logits = _settle(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = lead_of(logits) * evidence
-    factor = np.float32(plan.decisiveness) * (1 + np.float32(plan.settings.sharpness - 1) * evidence)
+    factor = np.float32(plan.decisiveness) * (1 + (firmness - 1) * evidence)
     logits = [factor * own for own in logits]
     full = at_full_scale(core, plan)
     trim = within(full, (slice(wide[0].start * plan.scale, None), slice(wide[1].start * plan.scale, None)))
@@ -284,13 +289,34 @@ def _fuse_core(
     return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim], veil)
 
 
-def _competing_evidence(stack: NDArray[np.float32], competing: NDArray[np.bool_], noise: float) -> NDArray[np.float32]:
-    """Returns what :func:`stack_evidence` does, of the frames (n, 3, h, w) where they compete (n, h / 2, w / 2)."""
-    result = np.zeros(stack.shape[2:], np.float32)
-    for frame, there in zip(stack, competing, strict=True):
+def _competing_evidence(
+    details: Sequence[NDArray[np.float32]], competing: NDArray[np.bool_], noise: float
+) -> NDArray[np.float32]:
+    """Returns what :func:`stack_evidence` does, of frames by their detail, where they compete (n, h / 2, w / 2)."""
+    result = np.zeros(details[0].shape, np.float32)
+    for detail, there in zip(details, competing, strict=True):
         large = there.repeat(2, axis=0).repeat(2, axis=1)
-        np.maximum(result, np.where(large, detail_evidence(frame.transpose(1, 2, 0), noise), 0), out=result)
+        np.maximum(result, np.where(large, evidence_of(detail, noise), 0), out=result)
     return result
+
+
+def _firmness(
+    plan: Plan,
+    brightness: NDArray[np.float32],
+    details: Sequence[NDArray[np.float32]],
+    logits: NDArray[np.float32],
+    region: Area,
+    wide: Area,
+) -> NDArray[np.float32]:
+    """Returns how many times the logits count where there is detail: more where the frames at issue show the same."""
+    settings = plan.settings
+    # As far beyond as the window of the comparison reaches.
+    around = clip_area(widen(wide), plan.decided_size)
+    seen = within(around, region)
+    weights = selection_weights([np.float32(settings.sharpness) * own[seen] for own in logits])
+    shown, detail = ([own[seen] for own in maps] for maps in (brightness, details))
+    alike = likeness(shown, detail, weights, settings.alike)[within(wide, around)]
+    return np.asarray(settings.sharpness + (settings.alike_sharpness - settings.sharpness) * alike, np.float32)
 
 
 def _settle(

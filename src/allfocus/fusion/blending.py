@@ -15,6 +15,8 @@ from allfocus.network import contract
 
 EVIDENCE_WINDOW = 9
 """Side in pixels of the window over which there must be detail."""
+LIKENESS_WINDOW = 5
+"""Side in pixels of the window in which frames must show the same."""
 SETTLING_LEVELS = 6
 """Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
 LARGEST_MARGIN = 12.0
@@ -34,11 +36,58 @@ def detail_evidence(picture: NDArray[np.float32], noise: float) -> NDArray[np.fl
         picture: (H, W[, 3]).
         noise: standard deviation of the noise in the same values.
     """
-    window = (EVIDENCE_WINDOW, EVIDENCE_WINDOW)
-    brightness = picture if picture.ndim == 2 else picture.mean(axis=2)
-    detail = brightness - cv2.blur(brightness, window, borderType=cv2.BORDER_REFLECT_101)
-    local = cv2.blur(detail * detail, window, borderType=cv2.BORDER_REFLECT_101)
+    return evidence_of(local_detail(picture if picture.ndim == 2 else picture.mean(axis=2)), noise)
+
+
+def local_detail(brightness: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the brightness (H, W) of a picture less its local mean."""
+    return np.asarray(brightness - _local_mean(brightness, EVIDENCE_WINDOW), np.float32)
+
+
+def evidence_of(detail: NDArray[np.float32], noise: float) -> NDArray[np.float32]:
+    """Returns :func:`detail_evidence` of a picture whose :func:`local_detail` is known."""
+    local = _local_mean(detail * detail, EVIDENCE_WINDOW)
     return np.asarray((local / (local + np.float32(4 * noise**2 + 1e-12))) ** 2, np.float32)
+
+
+def _local_mean(values: NDArray[np.float32], side: int) -> NDArray[np.float32]:
+    return np.asarray(cv2.blur(values, (side, side), borderType=cv2.BORDER_REFLECT_101), np.float32)
+
+
+def likeness(
+    brightness: Sequence[NDArray[np.float32]],
+    details: Sequence[NDArray[np.float32]],
+    weights: Sequence[NDArray[np.float32]],
+    limit: float,
+) -> NDArray[np.float32]:
+    """Returns per pixel (H, W) how far the sources that would be mixed there show the same: 1 exactly, 0 not.
+
+    How much they differ, by their variance under the weights, as a share of the energy of their detail in a window.
+
+    Args:
+        brightness: per source (H, W).
+        details: per source (H, W), from :func:`local_detail`.
+        weights: per source (H, W), adding up to 1.
+        limit: the share from which on they are not alike.
+
+    Example:
+        >>> detail, half = np.eye(8, dtype=np.float32), np.full((8, 8), 0.5, np.float32)
+        >>> float(likeness([detail, detail], [detail, detail], [half, half], 0.01).min())
+        1.0
+        >>> float(likeness([detail, -detail], [detail, -detail], [half, half], 0.01).max())
+        0.0
+    """
+    mean = _weighted_sum(brightness, weights)
+    spread = _weighted_sum([np.square(own - mean) for own in brightness], weights)
+    energy = _weighted_sum([np.square(own) for own in details], weights)
+    spread, energy = (_local_mean(own, LIKENESS_WINDOW) for own in (spread, energy))
+    alike = np.clip(1 - spread / np.maximum(np.float32(limit) * energy, np.float32(1e-12)), 0, 1)
+    # Where there is nothing to compare nothing is known to be alike.
+    return np.asarray(np.where(energy > 0, alike, 0), np.float32)
+
+
+def _weighted_sum(maps: Sequence[NDArray[np.float32]], weights: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return functools.reduce(np.add, (weight * own for own, weight in zip(maps, weights, strict=True)))
 
 
 def stack_evidence(frames: Sequence[NDArray[np.float32]], noise: float) -> NDArray[np.float32]:

@@ -49,6 +49,13 @@ class DecisionSettings:
     sharpness: float = 2.0
     """Where there is detail the logits count this many times, so that pixels are copied rather than mixed: the largest
     factor that loses at most 0.02 dB in the mean of seven rendered scenes (benchmarks/sharpness.py)."""
+    alike: float = 0.006
+    """Where the frames that would be mixed show the same detail, but for this share of its energy, there is nothing to
+    gain by mixing: the logits count `alike_sharpness` times. The best of several pairs in the mean of those scenes and
+    of a receding surface whose neighbours are all nearly sharp (benchmarks/sharpness.py --alike). Noise is
+    more than that, so that noisy frames are mixed as before."""
+    alike_sharpness: float = 32.0
+    """See :attr:`alike`."""
     faintest_opacity: float = FAINTEST_OPACITY
     """A veil fainter than this is left where it is, and one twice as opaque is taken off wholly: pixels without a veil
     stay exactly as they are. The best of five on rendered scenes; 0.02 is worse than leaving veils

@@ -118,7 +118,11 @@ def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Genera
     light = photos.clamp(min=1e-3) ** GAMMA
     # Even ground, or nearly: what is blurred to nothing before it leaves no trace.
     smooth = functional.interpolate(
-        functional.adaptive_avg_pool2d(light.flatten(0, 1), 3), size=(size, size), mode="bicubic", align_corners=False
+        # In two steps: the few windows of one alone would keep most of a GPU waiting.
+        functional.adaptive_avg_pool2d(functional.avg_pool2d(light.flatten(0, 1), 8), 3),
+        size=(size, size),
+        mode="bicubic",
+        align_corners=False,
     ).clamp(min=1e-3)
     even = torch.rand(count, 4, 1, 1, 1, generator=generator, device=device) < 0.5
     flatness = torch.where(even, _uniform(generator, 0.8, 1.0, count, 4, 1, 1, 1), 0.0)

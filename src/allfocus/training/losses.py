@@ -134,9 +134,12 @@ def needed_sources(batch: Batch) -> tuple[Tensor, Tensor]:
     """
     error = (batch.frames / batch.gain - batch.target[:, None]).abs().mean(2)
     error = functional.avg_pool2d(error, 3, stride=1, padding=1)
-    lowest = error.topk(2, dim=1, largest=False).values
-    best, following = lowest[:, :1], lowest[:, 1:]
-    needed = ((error == best) & (following - best > NEEDED)).to(error.dtype)
+    # The two lowest by minima, far faster than sorting along a short dimension.
+    best = error.amin(1, keepdim=True)
+    first = error == best
+    following = torch.where(first, torch.inf, error).amin(1, keepdim=True)
+    following = torch.where(first.sum(1, keepdim=True) > 1, best, following)
+    needed = (first & (following - best > NEEDED)).to(error.dtype)
     return needed, ((following - best) / NEEDED).clamp(0.1, 1)
 
 

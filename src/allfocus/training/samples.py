@@ -118,7 +118,10 @@ def _dim(batch: Batch, generator: torch.Generator) -> Batch:
 
 
 def _end(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) -> Batch:
-    """Lets the pictures of part of the batches end before the crop does, by up to SIZE_MULTIPLE - 1 pixels."""
+    """Lets the pictures of part of the batches end before the crop does, by up to SIZE_MULTIPLE - 1 pixels.
+
+    What a picture ends in moves with its end: a dark rim that a filter left there is where networks err most.
+    """
     if not recipe.ended:
         return batch
     height, width = batch.target.shape[-2:]
@@ -126,20 +129,31 @@ def _end(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) -> Bat
     drawn = torch.rand(3, generator=generator, device=device)
     cut = torch.where(drawn[0] < recipe.ended, (drawn[1:] * SIZE_MULTIPLE).long(), 0)
     rows, columns = torch.arange(height, device=device), torch.arange(width, device=device)
-    last_row, last_column = height - 1 - cut[0], width - 1 - cut[1]
 
-    def repeat(values: Tensor) -> Tensor:
-        return values.index_select(-2, rows.minimum(last_row)).index_select(-1, columns.minimum(last_column))
+    def moved(values: Tensor) -> Tensor:
+        """The picture without its first rows and columns, its last ones repeated instead."""
+        lower = (rows + cut[0]).clamp(max=height - 1)
+        return values.index_select(-2, lower).index_select(-1, (columns + cut[1]).clamp(max=width - 1))
 
-    inside = ((rows <= last_row)[:, None] & (columns <= last_column)).to(batch.target.dtype)[None, None]
+    inside = ((rows < height - cut[0])[:, None] & (columns < width - cut[1])).to(batch.target.dtype)[None, None]
     return dataclasses.replace(
         batch,
-        frames=repeat(batch.frames),
-        target=repeat(batch.target),
-        label=repeat(batch.label),
-        gain=repeat(batch.gain),
+        frames=moved(batch.frames),
+        target=moved(batch.target),
+        label=moved(batch.label),
+        veil=_shifted(_shifted(batch.veil, cut[0] / 4, -2), cut[1] / 4, -1),
+        gain=moved(batch.gain),
         inside=inside,
     )
+
+
+def _shifted(maps: Tensor, distance: Tensor, axis: int) -> Tensor:
+    """Returns maps of which a part of a pixel, or more, is left out at the beginning; the last one is repeated."""
+    place = torch.arange(maps.shape[axis], device=maps.device)
+    whole = distance.floor()
+    first, second = ((place + whole.long() + more).clamp(max=maps.shape[axis] - 1) for more in (0, 1))
+    part = (distance - whole).to(maps.dtype)
+    return (1 - part) * maps.index_select(axis, first) + part * maps.index_select(axis, second)
 
 
 def margin_around(recipe: ShuffleRecipe) -> int:

@@ -12,6 +12,8 @@ from allfocus.fusion.blending import (
     detail_evidence,
     largest_of,
     lead_of,
+    likeness,
+    local_detail,
     selection_weights,
     settle_logits,
     stack_evidence,
@@ -107,6 +109,42 @@ def test_the_evidence_of_a_stack_is_that_of_the_frame_that_has_most_detail():
     np.testing.assert_array_equal(stack_evidence(frames[::-1], NOISE), expected)
     assert expected[:, :36].min() > 0.9
     assert expected[:, 44:].min() > 0.1
+
+
+# Likeness
+
+
+def alike(frames, weights, limit=0.003):
+    return likeness(frames, [local_detail(frame) for frame in frames], weights, limit)
+
+
+def halves(shape=(64, 80)):
+    return [np.full(shape, 0.5, np.float32)] * 2
+
+
+def test_frames_that_show_the_same_are_alike():
+    frame = textured(0)
+    assert alike([frame, frame], halves()).min() > 0.99
+
+
+def test_other_detail_brightness_blur_and_noise_are_not_alike():
+    frame = textured(0)
+    assert alike([frame, textured(1)], halves()).max() == 0
+    # A copy would leave an edge where the choice changes.
+    assert alike([frame, frame + np.float32(0.1)], halves()).max() == 0
+    assert alike([frame, cv2.GaussianBlur(frame, (0, 0), 0.7)], halves()).max() == 0
+    noisy = frame + 0.1 * textured(2)
+    assert alike([frame, noisy], halves()).mean() < 0.3
+
+
+def test_a_frame_without_weight_is_not_compared():
+    weights = [np.ones((64, 80), np.float32), np.zeros((64, 80), np.float32)]
+    assert alike([textured(0), textured(1)], weights).min() == 1
+
+
+def test_nothing_is_alike_where_there_is_nothing():
+    even = np.full((64, 80), 0.5, np.float32)
+    assert alike([even, even], halves()).max() == 0
 
 
 # Settling

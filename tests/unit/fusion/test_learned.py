@@ -172,6 +172,24 @@ def test_a_picture_pixel_is_the_pixel_of_the_frame_that_the_decision_names(desk)
     assert np.mean(np.abs(image - named).max(axis=2) < 1 / 255) > 0.9
 
 
+def test_a_receding_surface_is_copied_where_its_frames_show_the_same():
+    """Between two frames that are as sharp as each other a mixture would be less sharp than both."""
+    scene = render_scene("slope", frames=10, size=(240, 320), aperture=0.02, seed=3)
+    frames = [np.asarray(frame, np.float32) for frame in scene.frames]
+
+    def fused(share):
+        return fuse_ips(frames, unveil=False, settings=dataclasses.replace(AS_CHOSEN, alike=share))
+
+    def copied(maps):
+        named = np.take_along_axis(np.stack(frames), maps.decision[None, ..., None].astype(int), axis=0)[0]
+        return (maps.image == named).all(axis=2).mean()
+
+    mixing, copying = fused(1e-9), fused(AS_CHOSEN.alike)
+    assert copied(copying) > copied(mixing) + 0.01
+    errors = [np.square(maps.image - scene.truth).mean() for maps in (mixing, copying)]
+    assert errors[1] < errors[0]
+
+
 def test_a_sharper_frame_wins_over_blurred_ones_wherever_it_stands():
     """A network that had learnt the position instead of the sharpness would fail this."""
     truth = render_scene("slope", frames=2, size=(96, 128), aperture=0).truth

@@ -301,10 +301,16 @@ def ips_by(settings):
 
 
 def assert_same(found, expected):
-    """The same picture but for rounding, and the same decisions but for a pixel or two that are even."""
-    assert np.abs(found.image - expected.image).max() <= 1e-5
+    """The same picture but for rounding, and the same decisions but for a pixel or two that are even.
+
+    What a level takes from the one above is kept in half precision, so that rounding can become a step of 1 / 256 of a
+    logit in a few places: a fortieth of a level of 8 bits, and a thousandth of the stack, at the most.
+    """
+    for own, other, step in ((found.image, expected.image, 1e-5), (found.depth, expected.depth, 1e-4)):
+        difference = np.abs(own - other)
+        assert (difference > step).mean() <= 2e-4
+        assert difference.max() <= 10 * step
     assert (found.decision == expected.decision).mean() >= 0.9999
-    assert np.abs(found.depth - expected.depth).max() <= 1e-4
 
 
 def crop(maps, area):
