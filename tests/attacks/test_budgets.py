@@ -82,14 +82,14 @@ def test_entries_that_share_bytes_fill_no_memory(tmp_path, wrap, kind):
     path = tmp_path / "a.bin"
     path.write_bytes(wrap(BLOCKS[kind]()))
     tracemalloc.start()
-    began = time.monotonic()
+    began = time.process_time()
     for action in (list_frames, read_image, read_photo_facts):
         with pytest.raises(InputError):
             action(path) if action is not list_frames else action([path])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200_000_000
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_directories_that_overlap_take_no_time(tmp_path):

@@ -21,8 +21,8 @@ from allfocus.fusion.blending import (
     evidence_of,
     largest_of,
     lead_of,
-    likeness,
     local_detail,
+    sameness,
     selection_weights,
     unveil,
     weighty_area,
@@ -315,7 +315,7 @@ def _firmness(
     seen = within(around, region)
     weights = selection_weights([np.float32(settings.sharpness) * own[seen] for own in logits])
     shown, detail = ([own[seen] for own in maps] for maps in (brightness, details))
-    alike = likeness(shown, detail, weights, settings.alike)[within(wide, around)]
+    alike = sameness(shown, detail, weights, settings.alike)[within(wide, around)]
     return np.asarray(settings.sharpness + (settings.alike_sharpness - settings.sharpness) * alike, np.float32)
 
 

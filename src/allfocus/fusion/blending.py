@@ -15,7 +15,7 @@ from allfocus.network import contract
 
 EVIDENCE_WINDOW = 9
 """Side in pixels of the window over which there must be detail."""
-LIKENESS_WINDOW = 5
+SAMENESS_WINDOW = 5
 """Side in pixels of the window in which frames must show the same."""
 SETTLING_LEVELS = 6
 """Halvings over which evidence spreads, so it reaches about 2 ** 6 pixels and more where nothing contradicts."""
@@ -54,7 +54,7 @@ def _local_mean(values: NDArray[np.float32], side: int) -> NDArray[np.float32]:
     return np.asarray(cv2.blur(values, (side, side), borderType=cv2.BORDER_REFLECT_101), np.float32)
 
 
-def likeness(
+def sameness(
     brightness: Sequence[NDArray[np.float32]],
     details: Sequence[NDArray[np.float32]],
     weights: Sequence[NDArray[np.float32]],
@@ -71,16 +71,16 @@ def likeness(
         limit: the share from which on they are not alike.
 
     Example:
-        >>> detail, half = np.eye(8, dtype=np.float32), np.full((8, 8), 0.5, np.float32)
-        >>> float(likeness([detail, detail], [detail, detail], [half, half], 0.01).min())
+        >>> detail, half = np.indices((8, 8)).sum(axis=0).astype(np.float32) % 2 - 0.5, np.full((8, 8), 0.5, np.float32)
+        >>> float(sameness([detail, detail], [detail, detail], [half, half], 0.01).min())
         1.0
-        >>> float(likeness([detail, -detail], [detail, -detail], [half, half], 0.01).max())
+        >>> float(sameness([detail, -detail], [detail, -detail], [half, half], 0.01).max())
         0.0
     """
     mean = _weighted_sum(brightness, weights)
     spread = _weighted_sum([np.square(own - mean) for own in brightness], weights)
     energy = _weighted_sum([np.square(own) for own in details], weights)
-    spread, energy = (_local_mean(own, LIKENESS_WINDOW) for own in (spread, energy))
+    spread, energy = (_local_mean(own, SAMENESS_WINDOW) for own in (spread, energy))
     alike = np.clip(1 - spread / np.maximum(np.float32(limit) * energy, np.float32(1e-12)), 0, 1)
     # Where there is nothing to compare nothing is known to be alike.
     return np.asarray(np.where(energy > 0, alike, 0), np.float32)

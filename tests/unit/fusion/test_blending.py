@@ -12,8 +12,8 @@ from allfocus.fusion.blending import (
     detail_evidence,
     largest_of,
     lead_of,
-    likeness,
     local_detail,
+    sameness,
     selection_weights,
     settle_logits,
     stack_evidence,
@@ -111,11 +111,11 @@ def test_the_evidence_of_a_stack_is_that_of_the_frame_that_has_most_detail():
     assert expected[:, 44:].min() > 0.1
 
 
-# Likeness
+# Sameness
 
 
 def alike(frames, weights, limit=0.003):
-    return likeness(frames, [local_detail(frame) for frame in frames], weights, limit)
+    return sameness(frames, [local_detail(frame) for frame in frames], weights, limit)
 
 
 def halves(shape=(64, 80)):
