@@ -314,8 +314,10 @@ def _firmness(
     around = clip_area(widen(wide), plan.decided_size)
     seen = within(around, region)
     weights = selection_weights([np.float32(settings.sharpness) * own[seen] for own in logits])
-    shown, detail = ([own[seen] for own in maps] for maps in (brightness, details))
-    alike = sameness(shown, detail, weights, settings.alike)[within(wide, around)]
+    # What has no weight changes nothing, and most frames have none in most windows.
+    mixed = [place for place, weight in enumerate(weights) if bool(weight.any())]
+    shown, detail = ([maps[place][seen] for place in mixed] for maps in (brightness, details))
+    alike = sameness(shown, detail, [weights[place] for place in mixed], settings.alike)[within(wide, around)]
     return np.asarray(settings.sharpness + (settings.alike_sharpness - settings.sharpness) * alike, np.float32)
 
 
