@@ -537,6 +537,23 @@ def test_a_server_that_is_gone_and_a_stack_that_is_gone_are_said_plainly(watched
     expect(page.locator(".message.error").filter(has_text="allfocus serve")).to_have_count(0)
 
 
+def test_news_of_the_stack_at_hand_does_not_keep_the_page_from_leaving_it(watched, studio, finished, frame_paths):
+    page = watched.page
+    page.goto(f"{studio.address}/#/stack/{studio.make_job(frame_paths[:1], 'left behind')}")
+    expect(page.locator("#stack-name")).to_have_text("left behind")
+    # Between the new address and the browser's word of it, a frame that was on its way has arrived.
+    page.evaluate(
+        """async (address) => {
+          const { setJob, state } = await import("/static/state.js");
+          location.hash = address;
+          setJob({ ...state.job });
+        }""",
+        f"#/stack/{finished}",
+    )
+    expect(page.locator("#stack-name")).to_have_text("finished")
+    assert page.url.endswith(f"#/stack/{finished}")
+
+
 def test_a_missing_token_is_asked_for(watched, studio):
     page = watched.page
     watched.allow("401")

@@ -54,9 +54,17 @@ async function followAddress(first = false) {
     if (place === "intake") await openIntake(decodeURIComponent(id));
     return;
   }
+  const asked = location.hash;
   const job = await attempt(() => api.readJob(decodeURIComponent(id)));
+  if (location.hash !== asked) return; // somebody went on meanwhile
   if (job) setJob(job);
   else location.hash = "#/";
+}
+
+/** Names the stack that has come on the page. Only then: what is heard of the one at hand must not undo that somebody leaves it. */
+function writeAddress({ before }) {
+  const { job } = state;
+  if (job && job.id !== before?.id && document.body.dataset.page === "studio") history.replaceState(null, "", addressOf(job));
 }
 
 /** The studio's link leads back to the stack at hand, from the benchmarks too. */
@@ -65,7 +73,6 @@ function drawPlace() {
   byId("studio-link").href = job ? addressOf(job) : "#/";
   byId("stack-name").textContent = job ? job.name || phrase("page.stack") : "";
   byId("rename").hidden = !job;
-  if (job && document.body.dataset.page === "studio" && location.hash !== addressOf(job)) history.replaceState(null, "", addressOf(job));
   const before = document.body.dataset.phase;
   document.body.dataset.phase = phase();
   if (before !== phase() && phase() !== "welcome") clearErrors();
@@ -240,6 +247,7 @@ async function begin() {
   wireRename();
   showTool("retouch");
   showPanel("frames");
+  on("job", writeAddress);
   on("job uploads", drawPlace);
   on("job uploads", placeOptions);
   on("show-picture", () => showPanel("picture"));
