@@ -15,23 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allfocus.fusion.blending import (
-    LARGEST_OPACITY,
-    Veil,
     blend_frames,
-    evidence_of,
     largest_of,
     lead_of,
     local_detail,
-    sameness,
     selection_weights,
-    unveil,
     weighty_area,
 )
+from allfocus.fusion.certainty import competing_evidence, firmness_of, settle_core
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
 from allfocus.fusion.frame_source import FrameSource, enlarge
 from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
 from allfocus.fusion.planning import Plan
+from allfocus.fusion.unveiling import LARGEST_OPACITY, Veil, believable, unveil
 from allfocus.fusion.windows import (
     REFINER_MARGIN,
     Area,
@@ -250,9 +247,9 @@ def _fuse_core(
     seen, seen_frames = within(wide, region), tuple(chosen)
     brightness = stack.mean(axis=1)
     details = [local_detail(own) for own in brightness]
-    evidence = _competing_evidence(details, competing, plan.noise)[seen]
-    firmness = _firmness(plan, brightness, details, output.logits, region, wide)
-    chosen, logits = _settle(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
+    evidence = competing_evidence(details, competing, plan.noise)[seen]
+    firmness = firmness_of(plan, brightness, details, output.logits, region, wide)
+    chosen, logits = settle_core(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = lead_of(logits) * evidence
@@ -289,71 +286,6 @@ def _fuse_core(
     return Maps(image, decision, np.asarray(depth, np.float32), enlarge(confidence, plan.scale)[trim], veil)
 
 
-def _competing_evidence(
-    details: Sequence[NDArray[np.float32]], competing: NDArray[np.bool_], noise: float
-) -> NDArray[np.float32]:
-    """Returns what :func:`stack_evidence` does, of frames by their detail, where they compete (n, h / 2, w / 2)."""
-    result = np.zeros(details[0].shape, np.float32)
-    for detail, there in zip(details, competing, strict=True):
-        large = there.repeat(2, axis=0).repeat(2, axis=1)
-        np.maximum(result, np.where(large, evidence_of(detail, noise), 0), out=result)
-    return result
-
-
-def _firmness(
-    plan: Plan,
-    brightness: NDArray[np.float32],
-    details: Sequence[NDArray[np.float32]],
-    logits: NDArray[np.float32],
-    region: Area,
-    wide: Area,
-) -> NDArray[np.float32]:
-    """Returns how many times the logits count where there is detail: more where the frames at issue show the same."""
-    settings = plan.settings
-    # As far beyond as the window of the comparison reaches.
-    around = clip_area(widen(wide), plan.decided_size)
-    seen = within(around, region)
-    weights = selection_weights([np.float32(settings.sharpness) * own[seen] for own in logits])
-    # What has no weight changes nothing, and most frames have none in most windows.
-    mixed = [place for place, weight in enumerate(weights) if bool(weight.any())]
-    shown, detail = ([maps[place][seen] for place in mixed] for maps in (brightness, details))
-    alike = sameness(shown, detail, [weights[place] for place in mixed], settings.alike)[within(wide, around)]
-    return np.asarray(settings.sharpness + (settings.alike_sharpness - settings.sharpness) * alike, np.float32)
-
-
-def _settle(
-    plan: Plan, chosen: list[int], logits: NDArray[np.float32], evidence: NDArray[np.float32], wide: Area
-) -> tuple[list[int], list[NDArray[np.float32]]]:
-    """Returns frames and logits as detail decides, and where there is none, as the picture seen whole does.
-
-    There the network has little to go by, and what it says would change from place to place for no reason: frames that
-    differ in brightness by a trifle would show as blotches with an edge. The settled logits of the plan change slowly.
-    """
-    settled = _under(plan, wide)
-    likely = np.exp(settled - settled.max(axis=0)).max(axis=(1, 2)) > 0.01
-    everyone = [index for place, index in enumerate(plan.order) if index in chosen or likely[place]]
-    highest = logits.max(axis=0)
-    result = []
-    for index in everyone:
-        own = logits[chosen.index(index)] - highest if index in chosen else -EXCLUSION
-        calm = settled[plan.order.index(index)]
-        result.append(np.asarray(evidence * np.maximum(own, -EXCLUSION) + (1 - evidence) * calm, np.float32))
-    return everyone, result
-
-
-def _under(plan: Plan, wide: Area) -> NDArray[np.float32]:
-    """Returns the settled logits of the plan (frames in order, h, w) in an area of level 0, between their values."""
-    factor = 2**plan.level
-    small = plan.settled.shape[1:]
-    rows, columns = (
-        slice(max(0, side.start // factor - 2), min(-(-side.stop // factor) + 2, length))
-        for side, length in zip(wide, small, strict=True)
-    )
-    part = plan.settled[:, rows, columns].astype(np.float32)
-    there = within(wide, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
-    return np.stack([enlarge(own, factor)[there] for own in part])
-
-
 def _read_clear(
     plan: Plan,
     source: FrameSource,
@@ -372,24 +304,29 @@ def _read_clear(
     place, factor = list(chosen).index(index), 4 * plan.scale
     corner = slice(region[0].start * plan.scale, None), slice(region[1].start * plan.scale, None)
     inside = within(full, corner)
-    # One more on each side: what lies between two values of the veil follows from both.
-    rows, columns = (slice(max(0, side.start // factor - 1), -(-side.stop // factor) + 1) for side in inside)
+    # Two more on each side: what lies between two values of the veil follows from both, and how much of it is believed
+    # from what is around it.
+    rows, columns = (slice(max(0, side.start // factor - 2), -(-side.stop // factor) + 2) for side in inside)
     veil = output.veil[place, :, rows, columns]
     opacity, (height, width) = np.clip(veil[0], 0, LARGEST_OPACITY), veil.shape[1:]
     faintest = np.float32(plan.settings.faintest_opacity)
     if not (opacity > faintest).any():
         return frame, None
     top, left = 4 * rows.start, 4 * columns.start
-    light = np.square(np.maximum(stack[place, :, top : top + 4 * height, left : left + 4 * width], 0))
-    local = cv2.resize(light.transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_AREA)
+    seen = np.square(np.maximum(stack[place, :, top : top + 4 * height, left : left + 4 * width], 0))
+    light = np.ascontiguousarray(seen.transpose(1, 2, 0))
+    local = cv2.resize(light, (width, height), interpolation=cv2.INTER_AREA)
     added = opacity[..., None] * (local + veil[1:4].transpose(1, 2, 0))
-    shown = within(inside, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
-    together = enlarge(np.dstack([opacity, added]), factor)[shown]
-    found = Veil(together[..., 0], together[..., 1:])
-    clear = unveil(
-        frame, found, plan.low, plan.span, faintest_opacity=plan.settings.faintest_opacity, wanted=weight > 0
+    centres = (
+        np.arange(start.start + 4 * side.start + 2, start.start + 4 * side.start + 4 * count, 4)
+        for start, side, count in zip(region, (rows, columns), (height, width), strict=True)
     )
-    return clear, np.where(found.opacity > faintest, found.opacity, 0)
+    share = believable(Veil(opacity, added), light, *plan.light_range_at(*centres))
+    shown = within(inside, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
+    together = enlarge(np.dstack([opacity, share, added]), factor)[shown]
+    found, share = Veil(together[..., 0], together[..., 2:]), together[..., 1]
+    clear = unveil(frame, found, plan.low, plan.span, faintest_opacity=float(faintest), wanted=weight > 0, share=share)
+    return clear, np.where(found.opacity > faintest, share * found.opacity, 0)
 
 
 def at_full_scale(area: Area, plan: Plan) -> Area:

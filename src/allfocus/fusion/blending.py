@@ -2,16 +2,13 @@
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.fusion.windows import Area
 from allfocus.images.transfer import Curve
-from allfocus.network import contract
 
 EVIDENCE_WINDOW = 9
 """Side in pixels of the window over which there must be detail."""
@@ -23,8 +20,6 @@ LARGEST_MARGIN = 12.0
 """Logits are cut this far below the best: beyond it a source has lost anyway, and would drown its neighbourhood."""
 NEGLIGIBLE = np.float32(0.01)
 """A source this much as likely as the best one weighs nothing: on scenes as good, and most pixels are copies."""
-LARGEST_OPACITY = np.float32(contract.LARGEST_OPACITY)
-"""In the type of pictures."""
 
 
 def detail_evidence(picture: NDArray[np.float32], noise: float) -> NDArray[np.float32]:
@@ -172,56 +167,6 @@ def lead_of(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         following = np.maximum(following, np.minimum(best, own))
         best = np.maximum(best, own)
     return np.asarray(best - following, np.float32)
-
-
-class Veil(NamedTuple):
-    """What lies nearer than the focus of a frame, blurred over what it shows."""
-
-    opacity: NDArray[np.float32]
-    """(H, W), 0 to LARGEST_OPACITY."""
-    light: NDArray[np.float32]
-    """(H, W, 3), what it adds to the light, as the network sees values."""
-
-
-def unveil(
-    frame: NDArray[np.float32],
-    veil: Veil,
-    low: float,
-    span: float,
-    *,
-    faintest_opacity: float = AS_CHOSEN.faintest_opacity,
-    wanted: NDArray[np.bool_] | None = None,
-) -> NDArray[np.float32]:
-    """Returns a frame (H, W[, 3]) without its veil: (I - aF) / (1 - a), in light.
-
-    Args:
-        frame: as it is stored.
-        veil: of the same size.
-        low: the value that the network sees as 0.
-        span: how far above it is what it sees as 1.
-        faintest_opacity: what is fainter stays.
-        wanted: (H, W) where it matters; elsewhere the frame stays as it is. None for everywhere.
-    """
-    share = np.clip(veil.opacity / np.float32(faintest_opacity) - 1, 0, 1)
-    there = share > 0
-    if wanted is not None:
-        there &= wanted
-    if not there.any():
-        return frame
-    result = frame.copy()
-    pixels = frame[there]
-    added, opacity, amount = veil.light[there], veil.opacity[there], share[there]
-    if frame.ndim == 2:
-        added = added.mean(axis=1)
-    else:
-        opacity, amount = opacity[:, None], amount[:, None]
-    values = (pixels - np.float32(low)) / np.float32(span)
-    light = (np.square(np.maximum(values, 0)) - added) / (1 - opacity)
-    change = np.sqrt(np.maximum(light, 1e-6)) - values
-    # What a veil hides can be guessed brighter than white; no value may leave the range of the frames.
-    lowest, highest = np.minimum(pixels, np.float32(low)), np.maximum(pixels, np.float32(low + span))
-    result[there] = np.clip(pixels + amount * change * np.float32(span), lowest, highest)
-    return result
 
 
 def weighty_area(weight: NDArray[np.float32]) -> Area:

@@ -13,6 +13,7 @@ from allfocus.fusion.frame_source import FrameSource
 from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
+from allfocus.fusion.unveiling import light_range
 from allfocus.fusion.windows import NOISE_ENERGY, Area, coarsest_level, halve_area, level_size, pad_to_steps, whole_area
 from allfocus.images.spool import reduce_frame
 
@@ -50,6 +51,10 @@ class Plan:
     """The decision of that level."""
     settled: NDArray[np.float16]
     """(frames in order, h, w) of the same level: logits that hold where there is no detail to decide by."""
+    least_light: NDArray[np.float32]
+    """(h, w, 3) of the same level: the light around each pixel in the frame that has least of it there."""
+    most_light: NDArray[np.float32]
+    """The same of the frame that has most."""
     lean: float = 0.0
     """What is added to the logits from the first frame to the last."""
     decisiveness: float = 1.0
@@ -65,6 +70,12 @@ class Plan:
     def decided_size(self) -> tuple[int, int]:
         """Height and width of level 0."""
         return -(-self.size[0] // self.scale), -(-self.size[1] // self.scale)
+
+    def light_range_at(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[NDArray[np.float32], ...]:
+        """Returns the least and the most light around the pixels of level 0 in these rows and columns."""
+        height, width = self.least_light.shape[:2]
+        places = np.ix_(np.minimum(rows >> self.level, height - 1), np.minimum(columns >> self.level, width - 1))
+        return self.least_light[places], self.most_light[places]
 
 
 def plan_levels(decided: tuple[int, int], frames: int, settings: DecisionSettings = AS_CHOSEN) -> tuple[int, int]:
@@ -119,6 +130,7 @@ def plan_fusion(
     seen = [small[index] for index in order]
     evidence = stack_evidence(seen, span * noise / 2 ** (finest / 2))
     settled = np.stack(settle_logits(list(logits), evidence)).astype(np.float16)
+    least, most = light_range(stack[:, :, : area[0].stop, : area[1].stop])
     # Where a frame lacks pixels, those filled in say nothing of a veil; and frames that are equal have none.
     differ = any(float(np.abs(frame - small[0]).max()) > LEAST_NOISE * span for frame in small[1:])
     masks = (source.read_valid(index, whole_area(size)) for index in range(frames))
@@ -134,6 +146,8 @@ def plan_fusion(
         level=finest,
         tile=decisions.tiles[0],
         settled=settled,
+        least_light=least,
+        most_light=most,
         lean=lean,
         decisiveness=decisiveness,
         unveil=unveil and differ and whole and not hard,

@@ -7,7 +7,6 @@ import pytest
 from allfocus.fusion.blending import (
     EVIDENCE_WINDOW,
     LARGEST_MARGIN,
-    Veil,
     blend_frames,
     detail_evidence,
     largest_of,
@@ -17,10 +16,10 @@ from allfocus.fusion.blending import (
     selection_weights,
     settle_logits,
     stack_evidence,
-    unveil,
     weighty_area,
 )
 from allfocus.fusion.settings import AS_CHOSEN
+from allfocus.fusion.unveiling import RANGE_SLACK, Veil, believable, light_range, unveil
 from allfocus.images.transfer import SRGB, Curve
 
 
@@ -436,3 +435,58 @@ def test_no_value_leaves_the_range_of_the_frames_when_a_veil_is_taken_off(shape)
         assert clear.min() >= 0
         assert clear.max() <= 1
         assert not np.array_equal(clear, frame)
+
+
+# How much of a veil is borne out by the frames
+
+
+def even_veil(opacity: float, light: float) -> Veil:
+    """Of one opacity and one light everywhere, 4 x 5 cells."""
+    return Veil(np.full((4, 5), opacity, np.float32), np.full((4, 5, 3), light, np.float32))
+
+
+def even_light(value: float, cells: tuple[int, int] = (16, 20)) -> np.ndarray:
+    return np.full((*cells, 3), value, np.float32)
+
+
+def test_a_veil_that_another_frame_is_without_is_taken_off_wholly():
+    """0.4 of 1.0 over 0.1: this frame has 0.46 there, the one that is focused on the near thing 0.1."""
+    share = believable(even_veil(0.4, 0.4), even_light(0.46), even_light(0.1, (4, 5)), even_light(0.46, (4, 5)))
+    np.testing.assert_array_equal(share, 1)
+
+
+@pytest.mark.parametrize(("opacity", "light"), [(0.8, 0.01), (0.8, 0.19), (0.4, 0.15)])
+def test_where_all_frames_show_the_same_a_veil_can_change_a_place_by_the_slack_alone(opacity, light):
+    shown = even_light(0.2, (4, 5))
+    share = believable(even_veil(opacity, light), even_light(0.2), shown, shown)
+    behind = (0.2 - share * light) / (1 - share * opacity)
+    assert float(share.max()) < 1
+    assert float(np.abs(behind / 0.2 - 1).max()) == pytest.approx(float(RANGE_SLACK), rel=1e-3)
+
+
+def test_no_pixel_near_the_veil_is_left_without_light():
+    """One dark pixel, two beside the cell: no more is taken off than it has."""
+    light = even_light(0.46)
+    light[7, 10] = 0.1
+    share = believable(even_veil(0.4, 0.4), light, even_light(0.05, (4, 5)), even_light(0.46, (4, 5)))
+    assert share[1, 2] == pytest.approx(0.25)
+    assert share[2, 2] == pytest.approx(0.25), "a row below the pixel, within the reach"
+    assert share[1, 1] == 1, "three columns away"
+    assert share[3, 4] == 1
+
+
+def test_a_share_of_a_veil_is_taken_off_as_a_fainter_veil_is():
+    frame = np.full((6, 8, 3), 0.7, np.float32)
+    whole = Veil(np.full((6, 8), 0.6, np.float32), np.full((6, 8, 3), 0.2, np.float32))
+    half = Veil(np.full((6, 8), 0.3, np.float32), np.full((6, 8, 3), 0.1, np.float32))
+    found = unveil(frame, whole, 0.0, 1.0, share=np.full((6, 8), 0.5, np.float32))
+    np.testing.assert_allclose(found, unveil(frame, half, 0.0, 1.0), rtol=1e-6)
+    np.testing.assert_array_equal(unveil(frame, whole, 0.0, 1.0, share=np.zeros((6, 8), np.float32)), frame)
+
+
+def test_the_range_of_light_is_that_of_the_darkest_and_the_brightest_frame():
+    stack = np.stack([np.full((3, 9, 9), value, np.float32) for value in (0.5, 0.2, 0.4)])
+    least, most = light_range(stack)
+    assert least.shape == most.shape == (9, 9, 3)
+    np.testing.assert_allclose(least, 0.04, rtol=1e-6)
+    np.testing.assert_allclose(most, 0.25, rtol=1e-6)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from allfocus.fusion import blending, decisions, inference
+from allfocus.fusion import decisions, inference, unveiling
 from allfocus.network import contract, inheritance, stack_network, veils
 
 
@@ -26,10 +26,10 @@ def test_fusion_takes_a_veil_off_as_the_network_does():
         veil = torch.full((1, 1, 4, 4, 6), opacity)
         veil[:, :, 1:4] = 0.2 - veils.local_light(frames)  # an even colour
         expected = veils.unveil(frames, veil)[0, 0].permute(1, 2, 0).numpy()
-        alpha = np.full((16, 24), min(opacity, float(blending.LARGEST_OPACITY)), np.float32)
-        own = blending.Veil(alpha, 0.2 * alpha[..., None].repeat(3, axis=2))
+        alpha = np.full((16, 24), min(opacity, float(unveiling.LARGEST_OPACITY)), np.float32)
+        own = unveiling.Veil(alpha, 0.2 * alpha[..., None].repeat(3, axis=2))
         # Stored darker and from another black than the network sees it.
         stored = 0.1 + 0.5 * frames[0, 0].permute(1, 2, 0).numpy()
-        found = (blending.unveil(stored, own, 0.1, 0.5) - 0.1) / 0.5
+        found = (unveiling.unveil(stored, own, 0.1, 0.5) - 0.1) / 0.5
         # Fusion keeps to the range in which values are stored.
         np.testing.assert_allclose(found, np.minimum(expected, 1), atol=1e-5)
