@@ -19,11 +19,11 @@ from allfocus.errors import InputError, OutputError, TrainingError
 from allfocus.network.checkpoint import build_network, load_network, read_tensors
 from allfocus.training import loop as training
 from allfocus.training import stepping
+from allfocus.training.batches import Batch
 from allfocus.training.loop import train
 from allfocus.training.photos import load_photos
 from allfocus.training.recipe import Recipe, learning_rate, read_recipe
 from allfocus.training.run_files import STATE_FILE, WEIGHTS_FILE
-from allfocus.training.samples import Batch
 from allfocus.training.stepping import Stepper
 
 ROOT = Path(__file__).resolve().parents[2]

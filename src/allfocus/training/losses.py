@@ -9,7 +9,7 @@ from allfocus.network.inheritance import EXCLUSION
 from allfocus.network.stack_network import Decision, StackNetwork
 from allfocus.network.veils import local_light, unveil
 from allfocus.rivals.learning import Objective
-from allfocus.training.samples import Batch
+from allfocus.training.batches import Batch
 
 NEEDED = 0.03
 """A source is needed at a pixel if leaving it out costs this much more error than taking it."""

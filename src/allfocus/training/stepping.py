@@ -1,7 +1,8 @@
 """One training step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
 
 The networks are small, so on a GPU launching kernels would take longer than running them; one graph per number of
-sources and levels replays drawing the samples, forward, backward and update with one launch. The Mamba blocks of
+sources and levels replays drawing the samples (but for the median filter's), forward, backward and update with one
+launch. The Mamba blocks of
 `ips-paper`, which move far more memory than they compute around their scans, are compiled before that.
 """
 
@@ -16,10 +17,11 @@ from torch import Tensor, nn
 
 from allfocus.errors import InputError
 from allfocus.network.paper_network import PaperNetwork
+from allfocus.training.batches import Batch
 from allfocus.training.losses import network_loss
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
-from allfocus.training.samples import Batch, draw_batch
+from allfocus.training.samples import draw_batch
 
 Shape = tuple[int, int, int]
 """Sources and levels of a step, and how many of the levels have context."""
@@ -37,7 +39,9 @@ class Stepper:
         self.generator = torch.Generator(bank.device)
         self.parameters = list(network.parameters())
         self.device = self.parameters[0].device
-        self.graphed = self.device.type == "cuda" and world == 1 and "median" not in recipe.shuffle.filters
+        self.graphed = self.device.type == "cuda" and world == 1
+        # The size of a median filter is a number of this process: its samples are drawn before the graph is replayed.
+        self.draws_in_graph = "median" not in recipe.shuffle.filters
         if self.graphed and isinstance(network, PaperNetwork):
             network.compile_blocks()
         rate = torch.zeros((), device=self.device) if self.graphed else 0.0
@@ -54,7 +58,7 @@ class Stepper:
         # Running means of normalisations are no parameters, but belong to the network and to its average.
         self.buffers = {name: value for name, value in network.named_buffers() if value.is_floating_point()}
         self.average = [tensor.detach().clone() for tensor in self._averaged_tensors(network)]
-        self._graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self._graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor, Batch | None]] = {}
 
     def step(self, iteration: int) -> Tensor:
         """Takes the step of one iteration and returns its loss, still on the device."""
@@ -175,12 +179,17 @@ class Stepper:
     def _replay(self, shape: Shape, seed: int) -> Tensor:
         if shape not in self._graphs:
             self._graphs[shape] = self._capture(*shape)
-        graph, loss = self._graphs[shape]
+        graph, loss, drawn = self._graphs[shape]
         self.generator.manual_seed(seed)
+        if drawn is not None:
+            drawn.fill(self._draw(shape[0]))
         graph.replay()
         return loss
 
-    def _capture(self, sources: int, levels: int, with_context: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _capture(
+        self, sources: int, levels: int, with_context: int
+    ) -> tuple[torch.cuda.CUDAGraph, Tensor, Batch | None]:
+        """Returns the graph of a step, its loss, and the samples that it reads unless it draws its own."""
         before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
@@ -189,12 +198,15 @@ class Stepper:
                 self._update(self._draw(sources), levels, with_context)
         torch.cuda.current_stream().wait_stream(side)
         self.optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
+        graph, drawn = torch.cuda.CUDAGraph(), None
+        if self.draws_in_graph:
+            graph.register_generator_state(self.generator)
+        else:
+            drawn = self._draw(sources)
         # Graphs run one after the other, so they may share their memory.
         pool = next(iter(self._graphs.values()))[0].pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
-            loss = self._update(self._draw(sources), levels, with_context)
+            loss = self._update(drawn or self._draw(sources), levels, with_context)
         # The warm-up steps were not part of the run.
         self.restore(before)
-        return graph, loss
+        return graph, loss, drawn

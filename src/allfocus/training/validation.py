@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from allfocus.network.stack_network import StackNetwork, blend_unveiled
 from allfocus.rivals.learning import Objective
+from allfocus.training.batches import Batch
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe
-from allfocus.training.samples import Batch, draw_batch
+from allfocus.training.samples import draw_batch
 from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe
 
 _VALIDATION_SEED = 1 << 61

@@ -10,6 +10,7 @@ from allfocus.network.contract import LEFT_OUT
 from allfocus.network.inheritance import EXCLUSION
 from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, reduce_frames, select_pixels
 from allfocus.network.veils import local_light, unveil
+from allfocus.training.batches import Batch
 from allfocus.training.losses import (
     EDGE_REACH,
     EDGE_SHARE,
@@ -25,7 +26,6 @@ from allfocus.training.losses import (
     stack_loss,
     veil_loss,
 )
-from allfocus.training.samples import Batch
 
 
 def make_batch(label_weight: float = 1.0, sources: int = 2, size: int = 16) -> Batch:

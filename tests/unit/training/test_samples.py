@@ -7,8 +7,9 @@ import torch
 
 from allfocus.network.veils import unveil
 from allfocus.training import focus_stacks, samples
+from allfocus.training.batches import Batch, dim_light
 from allfocus.training.blurring import MARGIN, WIDE_MARGIN
-from allfocus.training.samples import MOVE_MARGIN, Batch, draw_batch, margin_around
+from allfocus.training.samples import MOVE_MARGIN, draw_batch, margin_around
 from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe, split_shares
 
 CROP = 48
@@ -203,12 +204,22 @@ def test_only_stack_samples_have_veils(bank, kind):
     assert torch.equal(draw(bank, only(kind)).veil, torch.zeros(4, 2, 4, CROP // 4, CROP // 4))
 
 
+def test_a_batch_takes_over_all_samples_of_another_in_place(bank):
+    recipe = dataclasses.replace(MULTI_SCALE, **dict.fromkeys(KINDS, 0.2))
+    batch, other = (draw(bank, recipe, batch=5, seed=seed) for seed in (1, 2))
+    before = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
+    batch.fill(other)
+    for name, tensor in before.items():
+        assert getattr(batch, name) is tensor
+        assert name == "inside" or torch.equal(tensor, getattr(other, name))
+
+
 def test_dimming_goes_through_frames_target_and_veil(bank):
     """What is dimmed is the light: values by a factor, the light of veils by its square, opacity not at all."""
     generator = torch.Generator().manual_seed(1)
     frames, veil = torch.full((64, 2, 3, 8, 8), 0.8), torch.full((64, 2, 4, 2, 2), 0.5)
     whole = Batch(frames, frames[:, 0], torch.zeros(64, 8, 8, dtype=torch.long), torch.ones(64), veil, frames[:, :, :1])
-    dimmed = samples._dim(whole, generator)
+    dimmed = dim_light(whole, generator)
     factor = dimmed.frames[:, 0, 0, 0, 0] / 0.8
     assert 0.4 - 1e-6 <= float(factor.min()) < 0.7
     assert 8 <= int((factor < 1).sum()) <= 32
