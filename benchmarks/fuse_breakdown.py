@@ -32,7 +32,7 @@ STEPS = {
         "allfocus.fusion.decisions:LevelDecisions.competing",
     ],
     "settle": ["allfocus.fusion.blending:settle_logits", "allfocus.fusion.blending:stack_evidence"],
-    "unveil": ["allfocus.fusion.blending:unveil"],
+    "unveil": ["allfocus.fusion.unveiling:believable", "allfocus.fusion.unveiling:unveil"],
     "blend": ["allfocus.fusion.blending:selection_weights", "allfocus.fusion.blending:blend_frames"],
     "enlarge": ["allfocus.fusion.frame_source:enlarge"],
     "encode": ["allfocus.images.writing:encode_image", "allfocus.files.placing:StagedFiles.add"],

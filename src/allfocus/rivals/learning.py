@@ -25,7 +25,7 @@ SSIM_STEADY = (0.01**2, 0.03**2)
 
 
 class Samples(Protocol):
-    """A batch as the objectives see it; see `allfocus.training.samples.Batch`."""
+    """A batch as the objectives see it; see `allfocus.training.batches.Batch`."""
 
     @property
     def frames(self) -> Tensor:
