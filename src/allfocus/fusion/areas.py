@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +26,9 @@ from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
 from allfocus.fusion.frame_source import FrameSource, enlarge
 from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
+from allfocus.fusion.outweighing import outweighed
 from allfocus.fusion.planning import Plan
-from allfocus.fusion.unveiling import LARGEST_OPACITY, Veil, believable, unveil
+from allfocus.fusion.unveiling import Veil, believable, read_veil, unveil
 from allfocus.fusion.windows import (
     REFINER_MARGIN,
     Area,
@@ -248,8 +248,11 @@ def _fuse_core(
     brightness = stack.mean(axis=1)
     details = [local_detail(own) for own in brightness]
     evidence = competing_evidence(details, competing, plan.noise)[seen]
-    firmness = firmness_of(plan, brightness, details, output.logits, region, wide)
-    chosen, logits = settle_core(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
+    judged = output.logits - outweighed(
+        brightness, competing, noise=plan.noise, region=region, size=size, settings=plan.settings
+    )
+    firmness = firmness_of(plan, brightness, details, judged, region, wide)
+    chosen, logits = settle_core(plan, chosen, judged[(slice(None), *seen)], evidence, wide)
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = lead_of(logits) * evidence
@@ -307,23 +310,21 @@ def _read_clear(
     # Two more on each side: what lies between two values of the veil follows from both, and how much of it is believed
     # from what is around it.
     rows, columns = (slice(max(0, side.start // factor - 2), -(-side.stop // factor) + 2) for side in inside)
-    veil = output.veil[place, :, rows, columns]
-    opacity, (height, width) = np.clip(veil[0], 0, LARGEST_OPACITY), veil.shape[1:]
-    faintest = np.float32(plan.settings.faintest_opacity)
-    if not (opacity > faintest).any():
+    maps = output.veil[place, :, rows, columns]
+    faintest, (height, width) = np.float32(plan.settings.faintest_opacity), maps.shape[1:]
+    if not (maps[0] > faintest).any():
         return frame, None
     top, left = 4 * rows.start, 4 * columns.start
     seen = np.square(np.maximum(stack[place, :, top : top + 4 * height, left : left + 4 * width], 0))
     light = np.ascontiguousarray(seen.transpose(1, 2, 0))
-    local = cv2.resize(light, (width, height), interpolation=cv2.INTER_AREA)
-    added = opacity[..., None] * (local + veil[1:4].transpose(1, 2, 0))
+    veil = read_veil(maps, light)
     centres = (
         np.arange(start.start + 4 * side.start + 2, start.start + 4 * side.start + 4 * count, 4)
         for start, side, count in zip(region, (rows, columns), (height, width), strict=True)
     )
-    share = believable(Veil(opacity, added), light, *plan.light_range_at(*centres))
+    share = believable(veil, light, *plan.light_range_at(*centres))
     shown = within(inside, (slice(rows.start * factor, None), slice(columns.start * factor, None)))
-    together = enlarge(np.dstack([opacity, share, added]), factor)[shown]
+    together = enlarge(np.dstack([veil.opacity, share, veil.light]), factor)[shown]
     found, share = Veil(together[..., 0], together[..., 2:]), together[..., 1]
     clear = unveil(frame, found, plan.low, plan.span, faintest_opacity=float(faintest), wanted=weight > 0, share=share)
     return clear, np.where(found.opacity > faintest, share * found.opacity, 0)

@@ -56,6 +56,11 @@ class DecisionSettings:
     more than that, so that noisy frames are mixed as before."""
     alike_sharpness: float = 32.0
     """See :attr:`alike`."""
+    outweighing: float = 3.0
+    """Where a frame has this many times the finest detail of another, the other is set back, whatever the network says
+    (benchmarks/outweighing.py)."""
+    outweighed: float = 3.0
+    """By how many logits, for each factor e beyond that; 0 for not at all."""
     faintest_opacity: float = FAINTEST_OPACITY
     """A veil fainter than this is left where it is, and one twice as opaque is taken off wholly: pixels without a veil
     stay exactly as they are. The best of five on rendered scenes; 0.02 is worse than leaving veils

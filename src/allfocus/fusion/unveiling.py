@@ -28,6 +28,20 @@ class Veil(NamedTuple):
     """(H, W, 3), what it adds to the light, as the network sees values."""
 
 
+def read_veil(maps: NDArray[np.float32], light: NDArray[np.float32]) -> Veil:
+    """Returns the veil (h, w) of a frame that the network says in its maps.
+
+    Args:
+        maps: (4, h, w), opacity, and how the light of the near thing differs from the mean of what is there.
+        light: of the frame, (4 h, 4 w, 3).
+    """
+    height, width = maps.shape[1:]
+    opacity = np.clip(maps[0], 0, LARGEST_OPACITY)
+    local = cv2.resize(light, (width, height), interpolation=cv2.INTER_AREA)
+    # Nothing sheds less light than none.
+    return Veil(opacity, opacity[..., None] * np.maximum(local + maps[1:].transpose(1, 2, 0), 0))
+
+
 def light_range(stack: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns the light (h, w, 3) around each pixel in the frame that has least of it there, and in that with most.
 

@@ -19,7 +19,7 @@ from allfocus.fusion.blending import (
     weighty_area,
 )
 from allfocus.fusion.settings import AS_CHOSEN
-from allfocus.fusion.unveiling import RANGE_SLACK, Veil, believable, light_range, unveil
+from allfocus.fusion.unveiling import RANGE_SLACK, Veil, believable, light_range, read_veil, unveil
 from allfocus.images.transfer import SRGB, Curve
 
 
@@ -447,6 +447,14 @@ def even_veil(opacity: float, light: float) -> Veil:
 
 def even_light(value: float, cells: tuple[int, int] = (16, 20)) -> np.ndarray:
     return np.full((*cells, 3), value, np.float32)
+
+
+def test_no_veil_sheds_less_light_than_none():
+    """Taken off, one that did would brighten a dark place by more than its opacity can: specks on dark bodies."""
+    maps = np.stack([np.full((4, 5), value, np.float32) for value in (0.4, 0.1, -0.1, -0.5)])
+    veil = read_veil(maps, even_light(0.2))
+    np.testing.assert_allclose(veil.light[0, 0], [0.4 * 0.3, 0.4 * 0.1, 0], atol=1e-6)
+    assert float(veil.opacity.max()) == np.float32(0.4)
 
 
 def test_a_veil_that_another_frame_is_without_is_taken_off_wholly():
