@@ -15,7 +15,7 @@ RANGE_WINDOW = 5
 """Side, in pixels of the plan, of the window over which frames are compared in :func:`light_range`."""
 RANGE_SLACK = np.float32(0.5)
 """Share by which a place without its veil may be darker or brighter than in all frames: they are blurred there."""
-DARKEST_REACH = 2
+DARKEST_REACH = 1
 """Pixels around a cell of the veil in which none may have less light than the veil adds."""
 
 

@@ -473,7 +473,7 @@ def test_where_all_frames_show_the_same_a_veil_can_change_a_place_by_the_slack_a
 
 
 def test_no_pixel_near_the_veil_is_left_without_light():
-    """One dark pixel, two beside the cell: no more is taken off than it has."""
+    """One dark pixel in a cell or right beside it: no more is taken off than it has."""
     light = even_light(0.46)
     light[7, 10] = 0.1
     share = believable(even_veil(0.4, 0.4), light, even_light(0.05, (4, 5)), even_light(0.46, (4, 5)))
