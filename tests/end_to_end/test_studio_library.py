@@ -55,6 +55,22 @@ def row(page: Any, name: str) -> Any:
     return page.locator(".library-row").filter(has_text=name)
 
 
+def test_a_preview_that_was_overtaken_is_let_go(watched, studio, shoot):
+    """Its answer could come when the tree is gone, as a refusal that nobody asked for."""
+    page = watched.page
+    page.goto(studio.address)
+    drop(page, [shoot])
+    rows = page.locator(".intake-row")
+    expect(rows).to_have_count(3)
+    page.route("**/stacks?by=file", lambda route: None)  # the server takes its time
+    page.locator("#intake-ways input:checked").focus()
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("by=file")):
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(3)
+    expect(page.locator(".message.error")).to_have_count(0)
+
+
 def test_a_dropped_tree_is_shown_in_stacks_before_anything_starts(watched, studio, shoot):
     page = watched.page
     clear(studio)

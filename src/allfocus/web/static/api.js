@@ -56,15 +56,17 @@ export function whenTokenWanted(listener) {
   onTokenWanted = listener;
 }
 
-async function request(method, path, body) {
+async function request(method, path, body, signal) {
   let answer;
   try {
     answer = await fetch(path, {
       method,
+      signal,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
-  } catch {
+  } catch (problem) {
+    if (problem.name === "AbortError") throw problem;
     onLost();
     throw new ApiError(NO_ANSWER);
   }
@@ -111,7 +113,7 @@ const intake = (id) => `/api/intakes/${encodeURIComponent(id)}`;
 export const createIntake = (about) => request("POST", "/api/intakes", about);
 export const readIntake = (id) => request("GET", intake(id));
 export const deleteIntake = (id) => request("DELETE", intake(id));
-export const cutIntake = (id, how) => request("GET", `${intake(id)}/stacks?${new URLSearchParams(how)}`);
+export const cutIntake = (id, how, signal) => request("GET", `${intake(id)}/stacks?${new URLSearchParams(how)}`, undefined, signal);
 export const takeStack = (id, name, frames, which = {}) => request("POST", `${intake(id)}/jobs`, { name, frames, ...which });
 export const preferences = () => request("GET", "/api/preferences");
 export const rememberOptions = (options) => request("PUT", "/api/preferences/options", options);

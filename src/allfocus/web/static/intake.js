@@ -25,7 +25,7 @@ let leftOut = []; // { path, reason } of pictures that are in no stack
 let way = "folder";
 let failed = []; // { path, problem } of files that could not be sent
 let isBusy = false;
-let drawing = 0;
+let preview = new AbortController(); // of the cut that is under way, to be shown
 
 const dialog = byId("intake");
 
@@ -182,14 +182,16 @@ function takeCut({ by, stacks: found, left_out: others }) {
 }
 
 async function cutAgain() {
-  const turn = (drawing += 1);
+  preview.abort(); // its answer is not wanted any more, and its tree may be gone before it comes
+  preview = new AbortController();
+  const { signal } = preview;
   const how = { by: way };
   if (TIMED.includes(way)) how.gap = Number(byId("intake-gap").value) || 10;
   const size = Number(byId("intake-size").value);
   if (way === "number" && size >= 2) how.size = size;
   if (way === "shoot") tellSending(phrase("intake.looking-into"));
-  const found = await attempt(() => api.cutIntake(intake.id, how));
-  if (turn !== drawing) return;
+  const found = await attempt(() => api.cutIntake(intake.id, how, signal).catch((problem) => signal.aborted || Promise.reject(problem)));
+  if (signal.aborted) return;
   tellSending("");
   if (!found) return;
   takeCut(found);
@@ -291,6 +293,7 @@ async function take(start) {
 async function end() {
   const { id } = intake ?? {};
   intake = null;
+  preview.abort();
   if (dialog.open) dialog.close();
   if (id) await api.deleteIntake(id).catch(() => null);
 }
