@@ -26,6 +26,7 @@ OTHER = {
     "prefer": "far",
     "skip_bad": True,
     "cull": True,
+    "fill_rims": False,
     "dark": "dark.tif",
     "hot_pixels": True,
     "position": "B2",

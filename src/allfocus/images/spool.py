@@ -169,6 +169,11 @@ class FrameSpool:
     def __getitem__(self, index: int) -> SpooledFrame:
         return self._frames[index]
 
+    def clear(self) -> None:
+        """Forgets all frames; others take their place."""
+        self._frames, self._masks, self.reduced, self.measures, self._coarser = [], [], [], [], []
+        self._end = 0
+
     def close(self) -> None:
         """Deletes the frames from disk."""
         # What the disk refused may still lie in the buffer and is refused again; nobody needs it any more.

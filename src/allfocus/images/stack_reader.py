@@ -13,6 +13,7 @@ from allfocus.errors import InputError
 from allfocus.images.camera_colour import Development
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import DecodedPicture, require_pixels
+from allfocus.images.empty_rims import RimFinder
 from allfocus.images.frame_corrections import FrameCorrections
 from allfocus.images.frame_file import FrameFile
 from allfocus.images.image import Image, require_stack
@@ -66,6 +67,8 @@ class StackReader:
         self._values: ValueRange | None = None
         self._corrections: FrameCorrections | None = None
         self._videos: dict[Path, VideoReader] = {}
+        self._rims = RimFinder()
+        self._shown: dict[int, NDArray[np.bool_]] = {}
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -154,6 +157,10 @@ class StackReader:
         self._require_unchanged(frame)
         if self._corrections is not None:
             image = self._corrections.apply(image)
+        if index in self._shown:
+            image = replace(image, alpha=self._shown[index].astype(np.float32))
+        elif image.alpha is None:
+            self._rims.add(index, image.pixels if image.levels is None else image.levels)
         size = _size_of(image)
         if size <= self._room:
             self._room -= size
@@ -200,6 +207,25 @@ class StackReader:
         if corrections.sensor_hot is not None:
             self._development = replace(self._development, hot=corrections.sensor_hot)
         self.files = (*self.files, *corrections.files)
+
+    def leave_out_rims(self, kept: Sequence[int]) -> list[int]:
+        """Frames that end in an empty rim (:mod:`.empty_rims`), which from now on are read as transparent there.
+
+        Args:
+            kept: The frames of the stack; all of them have been read.
+
+        Returns:
+            Those that were read with their rim until now.
+        """
+        if self._shown:
+            return []
+        self._shown = self._rims.find(kept, lambda index: self.read(index).pixels)
+        for index in self._shown:
+            if index in self._store:
+                self._room += _size_of(self._store.pop(index))
+        if self._kept is not None and self._kept[0] in self._shown:
+            self._kept = None
+        return sorted(self._shown)
 
     def only(self, kept: Sequence[int]) -> "StackReader":
         """The same stack with these frames alone; none of the files that were given may be written all the same."""

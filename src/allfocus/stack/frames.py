@@ -53,6 +53,7 @@ def align_frames(
     skip_bad: bool,
     reference: int | None = None,
     brightness: bool = True,
+    fill_rims: bool = False,
 ) -> tuple[StackAlignment, list[int]]:
     """How frames lie to each other, and which of them belong; the others are left out, or are an error.
 
@@ -63,6 +64,7 @@ def align_frames(
         skip_bad: Leave out frames that do not belong.
         reference: The frame that stays as it is, counted from 1 among all of the stack; None for the middle one.
         brightness: Also match brightness and white balance.
+        fill_rims: Take empty rims as missing, so that other frames fill them.
 
     Raises:
         InputError: a frame does not belong and may not be left out, fewer than two are left, or the reference is none
@@ -76,6 +78,8 @@ def align_frames(
         return match(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen), reference=place)
 
     alignment = estimate()
+    if fill_rims and say_rims(reader, chosen, notes):
+        alignment = estimate()
     if alignment.outliers:
         names = {place: reader.names[chosen[place]] for place in alignment.outliers}
         if not skip_bad:
@@ -89,6 +93,15 @@ def align_frames(
         notes.say(sentence)
     notes.end_step("aligning")
     return alignment, chosen
+
+
+def say_rims(reader: StackReader, kept: Sequence[int], notes: RunNotes) -> bool:
+    """Whether frames were found to have an empty rim, which is left out from now on: they have to be read again."""
+    found = [reader.names[index] for index in reader.leave_out_rims(kept)]
+    if found:
+        named = ", ".join(found[:3]) + (" ..." if len(found) > 3 else "")
+        notes.say(Notice(f"frames that end in an empty rim: {len(found)} of {len(kept)} ({named}); others fill it"))
+    return bool(found)
 
 
 def _place_of(reference: int | None, chosen: Sequence[int], reader: StackReader) -> int | None:
@@ -172,6 +185,7 @@ class PlacedFrames:
         alignment: Where these frames lie; None leaves them where they are.
         notes: Hears what was found.
         area: The part of the grid to give; None for all of it.
+        fill_rims: Take empty rims as missing, so that other frames fill them.
 
     Raises:
         InputError: a frame is damaged.
@@ -185,9 +199,11 @@ class PlacedFrames:
         notes: RunNotes,
         *,
         area: Window | None,
+        fill_rims: bool = False,
     ) -> None:
         self._reader, self._kept, self._alignment, self._notes = reader, kept, alignment, notes
         self._area = area
+        self._fill_rims = fill_rims
         self._opaque = False
         self.opacity: NDArray[np.float32] | None = None
         """The most that any frame lets see of each pixel, (H, W); None when a frame is opaque, or none was read."""
@@ -224,7 +240,14 @@ class PlacedFrames:
         return placed.pixels, None if placed.valid is None or placed.valid.all() else placed.valid
 
     def fill(self, spool: FrameSpool) -> None:
-        """Reads all frames into a spool."""
+        """Reads all frames into a spool; once more if some turn out to have an empty rim."""
+        self._fill(spool)
+        if self._fill_rims and say_rims(self._reader, self._kept, self._notes):
+            spool.clear()
+            self.exif.clear()
+            self._fill(spool)
+
+    def _fill(self, spool: FrameSpool) -> None:
         stay = self._alignment is None and self._area is None
         for place, image in self._read():
             levels = image.levels

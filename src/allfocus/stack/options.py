@@ -42,6 +42,7 @@ class AlignmentWishes(TypedDict):
     skip_bad: bool
     reference: int | None
     brightness: bool
+    fill_rims: bool
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ class FuseOptions:
         False, "Fill the hot pixels of the sensor from around them: what stands out in every frame, or in the dark one",
         title="Fill hot pixels", flags="--hot-pixels",
         absent={STUDIO: SHOWN_AS_READ},
+    )  # fmt: skip
+    fill_rims: bool = option(
+        True, "Where frames end in black or white, as other software leaves aligned ones, take what other frames show",
+        title="Fill empty rims", rare=True, flags="--fill-rims/--no-fill-rims",
     )  # fmt: skip
     position: str | None = option(
         None, "Which position of a file with several: its name, or its number from 1; all makes a series of them",
@@ -204,7 +209,12 @@ class FuseOptions:
 
     def alignment(self) -> AlignmentWishes:
         """How frames are aligned, as ``stack.frames.align_frames`` takes it."""
-        return {"skip_bad": self.skip_bad, "reference": self.reference, "brightness": self.brightness}
+        return {
+            "skip_bad": self.skip_bad,
+            "reference": self.reference,
+            "brightness": self.brightness,
+            "fill_rims": self.fill_rims,
+        }
 
     def storing(self) -> Storing:
         """How the picture is stored, as ``images.writing.encode_image`` takes it."""

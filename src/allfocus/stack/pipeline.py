@@ -115,7 +115,7 @@ def fuse_files(
         open_spool(spool_depth(reader, alignment)) as spool,
         StagedFiles(overwrite=outputs.overwrite, inputs=reader.files) as files,
     ):
-        frames = PlacedFrames(reader, kept, alignment, notes, area=area)
+        frames = PlacedFrames(reader, kept, alignment, notes, area=area, fill_rims=options.fill_rims)
         frames.fill(spool)
         curve = reader.blending_curve(kept[0], options.linear_light) if method.abilities.linear_light else None
         reader.release()

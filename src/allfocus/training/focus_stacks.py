@@ -26,8 +26,12 @@ SOFTEST = 8.0
 """Radius in pixels up to which a thing beyond all focus positions is blurred at best."""
 BEYOND_SHARE, GLASSY_SHARE = 0.2, 0.3
 """Share of the layers that lie beyond all focus positions, and of the blobs that are transparent."""
+FUR_LAYERS = 4
+"""Layers of hairs in a furry stack, beside the three of every stack."""
 HAIRS = 5
 """Thin things in a layer of them."""
+TUFTS = 4
+"""How many times the thin things of a layer are repeated elsewhere in it, where there is fur."""
 DARKEST = 1e-5
 """Light below which nothing is told apart: a power of zero has no slope."""
 
@@ -43,14 +47,40 @@ class FocusStacks(NamedTuple):
     """(batch, n, 4, height, width): opacity and added light of what is nearer than each frame's focus."""
 
 
-def draw_focus_stacks(bank: PhotoBank, count: int, sources: int, size: int, generator: torch.Generator) -> FocusStacks:
-    """Returns `count` stacks of `sources` frames of `size` x `size` pixels."""
-    device = bank.device
-    whole = size + 2 * WIDE_MARGIN
+class Layers(NamedTuple):
+    """What lies before the lens: the ground, then other things, in the order in which they are laid over each other."""
+
+    light: Tensor
+    """(count, layers, 3, size, size)"""
+    mattes: Tensor
+    """(count, layers, 1, size, size)"""
+    opaque: Tensor
+    """(count, layers), 1, or 0 for what is transparent."""
+
+
+def draw_focus_stacks(
+    bank: PhotoBank, count: int, sources: int, size: int, generator: torch.Generator, *, furry: float = 0.0
+) -> FocusStacks:
+    """Returns `count` stacks of `sources` frames of `size` x `size` pixels, a share of them `furry`."""
+    whole, hairy = size + 2 * WIDE_MARGIN, round(furry * count)
+    parts = [
+        _see_layers(draw(bank, number, whole, generator), sources, size, generator)
+        for draw, number in ((_draw_layers, count - hairy), (_draw_fur, hairy))
+        if number
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    # Mixed, because what is done to them next is done to the first or the last of them.
+    order = torch.rand(count, generator=generator, device=bank.device).argsort()
+    return FocusStacks(*(torch.cat(values).index_select(0, order) for values in zip(*parts, strict=True)))
+
+
+def _see_layers(drawn: Layers, sources: int, size: int, generator: torch.Generator) -> FocusStacks:
+    """Returns layers as a lens shows them in the frames of a stack."""
+    colours, mattes, opaque = drawn
+    device, (count, layers) = mattes.device, mattes.shape[:2]
     focus = _draw_focus(count, sources, generator)
     radius = torch.exp(_uniform(generator, math.log(1.5), math.log(LARGEST_RADIUS), count))
-    colours, mattes, opaque = _draw_layers(bank, count, whole, generator)
-    layers = mattes.shape[1]
     # Most things are sharp in some frame: their depth is that of a frame, or nearly.
     chosen = torch.randint(sources, (count, layers), generator=generator, device=device)
     off = _uniform(generator, -1.0, 1.0, count, layers) * torch.minimum(
@@ -108,25 +138,16 @@ def _draw_focus(count: int, sources: int, generator: torch.Generator) -> Tensor:
     return moved.gather(1, torch.rand(count, sources, generator=generator, device=device).argsort(1))
 
 
-def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the light (count, 4, 3, size, size) and mattes (count, 4, 1, size, size): the ground, then the others.
-
-    And of each layer whether it is opaque, 1, or transparent, 0, (count, 4).
-    """
+def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> Layers:
+    """Returns a ground and three layers before it."""
     device = bank.device
     photos = torch.unflatten(bank.crop(4 * count, (size, size), generator), 0, (count, 4))
     light = photos.clamp(min=1e-3) ** GAMMA
     # Even ground, or nearly: what is blurred to nothing before it leaves no trace.
-    smooth = functional.interpolate(
-        # In two steps: the few windows of one alone would keep most of a GPU waiting.
-        functional.adaptive_avg_pool2d(functional.avg_pool2d(light.flatten(0, 1), 8), 3),
-        size=(size, size),
-        mode="bicubic",
-        align_corners=False,
-    ).clamp(min=1e-3)
+    smooth = _even_out(light)
     even = torch.rand(count, 4, 1, 1, 1, generator=generator, device=device) < 0.5
     flatness = torch.where(even, _uniform(generator, 0.8, 1.0, count, 4, 1, 1, 1), 0.0)
-    light = light + flatness * (torch.unflatten(smooth, 0, (count, 4)) - light)
+    light = light + flatness * (smooth - light)
     # From dark to blown out, each layer on its own, with a tint.
     gain = torch.exp(_uniform(generator, math.log(0.1), math.log(2.0), count, 4, 1, 1, 1))
     light = light * gain * _uniform(generator, 0.6, 1.0, count, 4, 3, 1, 1)
@@ -140,7 +161,51 @@ def _draw_layers(bank: PhotoBank, count: int, size: int, generator: torch.Genera
     shapes = (shapes * there).take_along_dim(order[:, :, None, None, None], dim=1)
     opaque = torch.ones(count, 4, device=device)
     opaque[:, 1:] = torch.where(order == 0, (~glassy)[:, 0, 0].float(), 1.0)
-    return light, torch.cat([torch.ones_like(shapes[:, :1]), shapes], dim=1), opaque
+    return Layers(light, torch.cat([torch.ones_like(shapes[:, :1]), shapes], dim=1), opaque)
+
+
+def _draw_fur(bank: PhotoBank, count: int, size: int, generator: torch.Generator) -> Layers:
+    """Returns the same with many plain hairs and legs among and before the three: an insect, a moss, a brush."""
+    device = bank.device
+    light, mattes, opaque = _draw_layers(bank, count, size, generator)
+    gain = torch.exp(_uniform(generator, math.log(0.2), math.log(3.0), count, FUR_LAYERS, 1, 1, 1))
+    tint = _uniform(generator, 0.6, 1.0, count, FUR_LAYERS, 3, 1, 1)
+    own = torch.randint(light.shape[1], (count, FUR_LAYERS), generator=generator, device=device)
+    plain = _even_out(light).take_along_dim(own[:, :, None, None, None], dim=1) * gain * tint
+    there = torch.rand(count, FUR_LAYERS, 1, 1, 1, generator=generator, device=device) < 0.8
+    fur = torch.stack([_repeat(_draw_hairs(count, size, generator), generator) for _ in range(FUR_LAYERS)], 1) * there
+    light, mattes = torch.cat([light, plain], dim=1), torch.cat([mattes, fur], dim=1)
+    opaque = torch.cat([opaque, torch.ones(count, FUR_LAYERS, device=device)], dim=1)
+    # The ground stays behind all else.
+    order = torch.rand(count, light.shape[1], generator=generator, device=device)
+    order[:, 0] = -1
+    order = order.argsort(1)
+    wide = order[:, :, None, None, None]
+    return Layers(light.take_along_dim(wide, dim=1), mattes.take_along_dim(wide, dim=1), opaque.gather(1, order))
+
+
+def _even_out(light: Tensor) -> Tensor:
+    """Returns the light (count, layers, 3, size, size) without detail, as it changes over a third of the picture."""
+    smooth = functional.interpolate(
+        # In two steps: the few windows of one alone would keep most of a GPU waiting.
+        functional.adaptive_avg_pool2d(functional.avg_pool2d(light.flatten(0, 1), 8), 3),
+        size=light.shape[-2:],
+        mode="bicubic",
+        align_corners=False,
+    )
+    return torch.unflatten(smooth.clamp(min=1e-3), 0, light.shape[:2])
+
+
+def _repeat(mattes: Tensor, generator: torch.Generator) -> Tensor:
+    """Returns mattes (count, 1, size, size) with what they show TUFTS times more, moved and every other time turned."""
+    size, result = mattes.shape[-1], mattes
+    place = torch.arange(size, device=mattes.device)
+    moves = torch.randint(size, (TUFTS, 2), generator=generator, device=mattes.device)
+    for number in range(TUFTS):
+        turned = mattes.flip(-1) if number % 2 else mattes
+        moved = turned.index_select(-2, (place + moves[number, 0]) % size)
+        result = torch.maximum(result, moved.index_select(-1, (place + moves[number, 1]) % size))
+    return result
 
 
 def _draw_shape(count: int, size: int, generator: torch.Generator) -> Tensor:

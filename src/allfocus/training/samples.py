@@ -283,7 +283,8 @@ def _draw_stacks(
 ) -> Batch:
     """Rendered focus stacks; a third of them with frames that are moved, some noisy, some compressed."""
     device = bank.device
-    frames, truth, veil = draw_focus_stacks(bank, count, sources, crop + 2 * MOVE_MARGIN, generator)
+    size = crop + 2 * MOVE_MARGIN
+    frames, truth, veil = draw_focus_stacks(bank, count, sources, size, generator, furry=recipe.furry)
     # Each source with the truth as it would see it, so that the better source can be told even when they are moved.
     seen = torch.cat([frames, truth[:, None].expand_as(frames), veil], dim=2)
     moved = count // 3

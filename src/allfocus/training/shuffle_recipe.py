@@ -43,6 +43,8 @@ class ShuffleRecipe:
     """Share of `graded` samples."""
     stack: float = 0.0
     """Share of `stack` samples."""
+    furry: float = 0.0
+    """Share of the `stack` samples that have hairs and legs in many layers, as an insect does."""
     borders: float = 0.0
     """Share of samples filtered as other software does at the frame (zeros, repeated or mirrored pixels)."""
     jpeg: float = 0.0

@@ -27,6 +27,11 @@ Shape = tuple[int, int, int]
 """Sources and levels of a step, and how many of the levels have context."""
 
 
+def _computes_bfloat16(device: torch.device) -> bool:
+    """Returns whether it multiplies bfloat16 by itself: processors that do are twice as fast with it, others slower."""
+    return device.type == "cuda" or bool(torch.cpu._is_avx512_bf16_supported())
+
+
 class Stepper:
     """Holds network, optimiser and running average, and takes steps."""
 
@@ -128,7 +133,7 @@ class Stepper:
 
     def _update(self, batch: Batch, levels: int, with_context: int) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
-        mixed = self.device.type == "cuda" and self.recipe.optimizer.precision == "bfloat16"
+        mixed = self.recipe.optimizer.precision == "bfloat16" and _computes_bfloat16(self.device)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             share = self.recipe.optimizer.label_share
             loss = network_loss(

@@ -196,7 +196,8 @@ def _spool_on_grid(
     alignment = read_alignment(run)
     area = area_of(alignment, crop=options.crop)
     with open_spool(working_depth) as spool:
-        PlacedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
+        notes = RunNotes(progress)
+        PlacedFrames(reader, range(reader.count), alignment, notes, area=area, fill_rims=options.fill_rims).fill(spool)
         yield spool
 
 

@@ -242,3 +242,18 @@ def test_the_first_layer_is_the_ground(bank):
     assert float(light.min()) > 0
     covered = mattes[:, 1:].amax((2, 3, 4))
     assert 0 < int((covered > 0).sum()) < 15, "some layers are left out"
+
+
+def test_a_furry_stack_has_more_thin_things_and_is_otherwise_as_others(bank):
+    """Of the picture to reach, the share of pixels with an edge to the left grows with the hairs."""
+
+    def edges(furry: float) -> float:
+        generator = torch.Generator().manual_seed(4)
+        truth = draw_focus_stacks(bank, 6, 3, SIZE, generator, furry=furry).truth
+        return float(((truth[..., 1:] - truth[..., :-1]).abs().amax(1) > 0.1).float().mean())
+
+    assert edges(1.0) > 1.5 * edges(0.0)
+    stacks = draw_focus_stacks(bank, 5, 3, SIZE, torch.Generator().manual_seed(5), furry=0.4)
+    assert stacks.frames.shape == (5, 3, 3, SIZE, SIZE)
+    assert stacks.veil.shape == (5, 3, 4, SIZE, SIZE)
+    assert 0 <= float(stacks.truth.min()) <= float(stacks.truth.max()) <= 1
