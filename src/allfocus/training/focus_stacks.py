@@ -10,6 +10,7 @@ needed: the photos are the ones shuffled elsewhere.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -58,13 +59,17 @@ class Layers(NamedTuple):
     """(count, layers), 1, or 0 for what is transparent."""
 
 
+DrawLayers = Callable[[PhotoBank, int, int, torch.Generator], Layers]
+"""Gives the layers of so many stacks, this many pixels wide."""
+
+
 def draw_focus_stacks(
     bank: PhotoBank, count: int, sources: int, size: int, generator: torch.Generator, *, furry: float = 0.0
 ) -> FocusStacks:
     """Returns `count` stacks of `sources` frames of `size` x `size` pixels, a share of them `furry`."""
-    whole, hairy = size + 2 * WIDE_MARGIN, round(furry * count)
+    hairy = round(furry * count)
     parts = [
-        _see_layers(draw(bank, number, whole, generator), sources, size, generator)
+        _draw_stacks(bank, draw, number, sources, size, generator)
         for draw, number in ((_draw_layers, count - hairy), (_draw_fur, hairy))
         if number
     ]
@@ -75,12 +80,20 @@ def draw_focus_stacks(
     return FocusStacks(*(torch.cat(values).index_select(0, order) for values in zip(*parts, strict=True)))
 
 
-def _see_layers(drawn: Layers, sources: int, size: int, generator: torch.Generator) -> FocusStacks:
+def _draw_stacks(
+    bank: PhotoBank,
+    draw_layers: DrawLayers,
+    count: int,
+    sources: int,
+    size: int,
+    generator: torch.Generator,
+) -> FocusStacks:
     """Returns layers as a lens shows them in the frames of a stack."""
-    colours, mattes, opaque = drawn
-    device, (count, layers) = mattes.device, mattes.shape[:2]
+    device = bank.device
     focus = _draw_focus(count, sources, generator)
     radius = torch.exp(_uniform(generator, math.log(1.5), math.log(LARGEST_RADIUS), count))
+    colours, mattes, opaque = draw_layers(bank, count, size + 2 * WIDE_MARGIN, generator)
+    layers = mattes.shape[1]
     # Most things are sharp in some frame: their depth is that of a frame, or nearly.
     chosen = torch.randint(sources, (count, layers), generator=generator, device=device)
     off = _uniform(generator, -1.0, 1.0, count, layers) * torch.minimum(
