@@ -15,11 +15,23 @@ from allfocus.alignment.transforms import Matrix
 SMALLEST_GAIN = 0.006
 """Differences in brightness below 0.6 % of the light, at most one step of 8 bits, are left alone."""
 
-LARGEST_GAIN = 0.5
-"""Logarithm of the light; a larger difference (65 %) is no drift of exposure but another picture, and is left alone."""
+DRIFT = 0.5
+"""Logarithm of the light: up to such a difference (65 %) exposure may drift from frame to frame. A larger one, a flash
+that misfired, must be ``SURE`` times its error: planes of a microscope differ too, but not everywhere alike."""
+SURE = 10.0
+DIMMEST = 1 / 12
+"""Of the light that the others have in their brightest parts: a frame with less shows next to nothing."""
+ODD = 0.12
+"""Logarithm of the light by which the reference may differ from most frames; one further off is the odd one itself."""
+DARKENED = 0.6
+"""Factor on the light below which a frame was overexposed."""
+CLIPPED_TINT = 0.25
+"""Logarithm of the light by which the channels of an overexposed frame may differ because some of it is burnt out."""
+TOLD = 0.3
+"""Logarithm of the light from which on the user is told that a frame was made as bright as the others."""
 
 _CURVE_END = 0.04045
-_BURNT = 0.9
+_BURNT, _CLIPPED = 0.9, 0.985
 _BLOCKS = 6
 _STRIP = 32
 
@@ -69,6 +81,19 @@ def apply_gains(frame: NDArray[np.float32], gains: tuple[float, ...]) -> NDArray
         np.copyto(curved, part * factors.astype(np.float32), where=part <= _CURVE_END)
         np.clip(curved, 0.0, 1.0, out=result[top : top + _STRIP])
     return result
+
+
+def burnt_out(frame: NDArray[np.float32], gains: tuple[float, ...]) -> NDArray[np.bool_]:
+    """Where a frame to which gains were applied had a channel at the end of its range, (H, W).
+
+    Example:
+        >>> frame = np.array([[0.5, 1.0]], np.float32)
+        >>> burnt_out(apply_gains(frame, (0.5,)), (0.5,)).tolist()
+        [[False, True]]
+    """
+    white = apply_gains(np.full((1, 1, *frame.shape[2:]), _CLIPPED, np.float32), gains)
+    at_end = frame >= white
+    return np.asarray(at_end if frame.ndim == 2 else at_end.any(axis=2))
 
 
 def estimate_gains(moving: NDArray[np.float32], fixed: NDArray[np.float32], transform: Matrix) -> GainEstimate:

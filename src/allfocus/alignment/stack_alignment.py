@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.alignment.brightness import LARGEST_GAIN, SMALLEST_GAIN
+from allfocus.alignment.brightness import CLIPPED_TINT, DIMMEST, DRIFT, ODD, SMALLEST_GAIN, SURE, TOLD
 from allfocus.alignment.measurement_graph import Measurement, solve_gains, solve_positions
 from allfocus.alignment.stack_geometry import StackAlignment, size_text
 from allfocus.alignment.stack_walk import ReadFrame, Walk, read_checked, walk_frames, walk_from_any
@@ -35,6 +35,12 @@ STILL_UNLESS_BETTER = 2.0
 blur around near things can look like a small motion, and every warp costs a little sharpness."""
 
 BETTER = 0.02
+
+DOUBTFUL, HOPELESS = 0.4, 0.1
+"""Confidence below which the user is asked to look at a frame, and below which its measurement is not used at all."""
+
+MOST_HOPELESS = 0.4
+"""Share of such frames from which on nothing that was measured of the others is believed either."""
 
 _MODEL_SLACK = 1.0
 """Pixels at the corner by which pairs must ask for more than a similarity before a larger model is tried."""
@@ -174,7 +180,7 @@ def estimate_stack(
         elif solution.turning <= STILL:
             similar = "translation"
             solution = _solve(walk, similar)
-    return _conclude(walk, solution, similar, match_brightness)
+    return _conclude(walk, solution, similar, _brightness(walk, match_brightness, free=reference is None))
 
 
 # --- solving --------------------------------------------------------------------------------------------------------
@@ -248,26 +254,54 @@ def _mean_likeness(walk: Walk) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def _conclude(walk: Walk, solution: Solution, model: str, match_brightness: bool) -> StackAlignment:
+def _conclude(walk: Walk, solution: Solution, model: str, brightness: tuple[tuple[float, ...], ...]) -> StackAlignment:
     """The alignment, with what need not change left exactly as it is."""
     indices = range(walk.count)
     outliers = tuple(index for index in indices if index not in walk.positions)
     registered = is_registered(walk, solution)
-    still = np.eye(3)
-    transforms = tuple(still.copy() if registered else solution.transforms.get(i, still.copy()) for i in indices)
     confidences = tuple(_confidence(walk, solution, index) for index in indices)
+    still = np.eye(3)
+    transforms = [still.copy() if registered else solution.transforms.get(i, still.copy()) for i in indices]
+    hopeless = [index for index in indices if index not in outliers and confidences[index] < HOPELESS]
+    if not registered and len(hopeless) > MOST_HOPELESS * len(walk.positions):
+        little = Notice("there is too little in the frames to align them by; they were taken as they lie")
+        return _leave_in_place(walk, little)
+    if hopeless and not registered:
+        _lay_between(transforms, hopeless, [index for index in indices if confidences[index] >= DOUBTFUL])
+        registered = all(np.array_equal(transform, still) for transform in transforms)
+    usual = float(np.median(list(walk.lights.values())))
     return StackAlignment(
-        transforms=transforms,
-        brightness=tuple(_brightness(walk, match_brightness)),
+        transforms=tuple(transforms),
+        brightness=brightness,
         confidences=confidences,
         model=model,
         reference=walk.reference,
         size=walk.size,
         registered=registered,
-        warnings=tuple(_warnings(walk, confidences, outliers)),
+        warnings=(*_warnings(walk, confidences, outliers), *_tell_light(brightness)),
         outliers=outliers,
         blanks=tuple(index for index in outliers if index in walk.blanks),
+        dim=tuple(index for index in indices if walk.lights[index] < DIMMEST * usual),
     )
+
+
+def _lay_between(transforms: list[Matrix], hopeless: Sequence[int], sure: Sequence[int]) -> None:
+    """Lays frames that cannot be aligned where their neighbours in the stack lie that can be, in place.
+
+    What was measured of them is chance, and would move them anywhere.
+    """
+    for index in hopeless:
+        below = max((other for other in sure if other < index), default=None)
+        above = min((other for other in sure if other > index), default=None)
+        if below is not None and above is not None:
+            share = (index - below) / (above - below)
+            transforms[index] = (1 - share) * transforms[below] + share * transforms[above]
+        elif below is not None or above is not None:
+            nearest = below if above is None else above
+            assert nearest is not None
+            transforms[index] = transforms[nearest].copy()
+        else:
+            transforms[index] = np.eye(3)
 
 
 def is_registered(walk: Walk, solution: Solution) -> bool:
@@ -325,19 +359,51 @@ def _leave_in_place(walk: Walk, reason: str) -> StackAlignment:
     )
 
 
-def _brightness(walk: Walk, wanted: bool) -> Iterator[tuple[float, ...]]:
-    """Factors of each frame; exactly 1 where the difference is small or not certain."""
+def _brightness(walk: Walk, wanted: bool, *, free: bool) -> tuple[tuple[float, ...], ...]:
+    """Factors of each frame; exactly 1 where the difference is small or not certain.
+
+    Args:
+        walk: What was measured.
+        wanted: Whether frames are to be made alike at all.
+        free: Whether another frame than the reference may be the one that the others are made like, if that is odd.
+    """
     frames = sorted(walk.positions)
     gains, errors = solve_gains(walk.gains, frames, walk.reference, walk.channels)
-    for index in range(walk.count):
-        if not wanted or index not in gains:
-            yield (1.0,) * walk.channels
-            continue
-        amount = np.abs(np.log(gains[index]))
-        significant = (
-            bool(np.any(amount > np.maximum(SMALLEST_GAIN, 3 * errors[index]))) and amount.max() < LARGEST_GAIN
-        )
-        yield tuple(float(gain) for gain in gains[index]) if significant else (1.0,) * walk.channels
+    amounts = {index: np.log(gains[index]) for index in frames}
+    middle = np.median([amounts[index] for index in frames], axis=0)
+    if free and len(frames) > 2 and float(np.abs(middle).max()) > ODD:
+        usual = min(frames, key=lambda index: (float(np.abs(amounts[index] - middle).sum()), index))
+        amounts = {index: amounts[index] - amounts[usual] for index in frames}
+    same = (1.0,) * walk.channels
+
+    def factors(index: int) -> tuple[float, ...]:
+        if not wanted or index not in amounts:
+            return same
+        size, error = np.abs(amounts[index]), errors[index]
+        certain = bool(np.any(size > np.maximum(SMALLEST_GAIN, 3 * error)))
+        large = size.max() > DRIFT
+        if not certain or (large and bool(np.any(error * SURE > size.max()))):
+            return same
+        amount = amounts[index]
+        if large and amount.max() < 0 and float(np.ptp(amount)) < CLIPPED_TINT:
+            # Of an overexposed frame the channels that are burnt out here and there seem darker than they are.
+            amount = np.full_like(amount, np.median(amount))
+        return tuple(float(gain) for gain in np.exp(amount))
+
+    return tuple(factors(index) for index in range(walk.count))
+
+
+def _tell_light(brightness: Sequence[tuple[float, ...]]) -> Iterator[str]:
+    """What the user is told of frames that were made far brighter or darker."""
+    changed = {
+        index: float(np.mean(gains))
+        for index, gains in enumerate(brightness, start=1)
+        if float(np.abs(np.log(gains)).max()) > TOLD
+    }
+    if changed:
+        named = [f"{index} ({factor:.1f})" for index, factor in list(changed.items())[:4]]
+        listed = ", ".join(named) + (" ..." if len(changed) > 4 else "")
+        yield Notice(f"the light of frames that are far darker or brighter is made like that of the others: {listed}")
 
 
 def _warnings(walk: Walk, confidences: Sequence[float], outliers: Sequence[int]) -> Iterator[str]:
@@ -350,7 +416,11 @@ def _warnings(walk: Walk, confidences: Sequence[float], outliers: Sequence[int])
                 f"(agreement {walk.agreements.get(index, 0.0):.2f}); leave it out"
             )
     for index, confidence in enumerate(confidences):
-        if index not in outliers and confidence < 0.4:
+        if index in outliers or confidence >= DOUBTFUL:
+            continue
+        if confidence < HOPELESS:
+            yield Notice(f"frame {index + 1} cannot be aligned; it is laid where its neighbours lie")
+        else:
             yield Notice(
                 f"frame {index + 1} is aligned with low confidence ({confidence:.2f}); look at it before you use it"
             )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.alignment.brightness import apply_gains
+from allfocus.alignment.brightness import DARKENED, apply_gains, burnt_out
 from allfocus.alignment.transforms import Matrix, largest_rectangle, mask_of_spans, valid_spans, warp_picture
 from allfocus.errors import InputError
 
@@ -18,7 +18,8 @@ class StackAlignment:
     transforms: tuple[Matrix, ...]
     """3 x 3 for each frame: point (x, y, 1) of the frame to the reference grid, pixel centres at whole numbers."""
     brightness: tuple[tuple[float, ...], ...]
-    """For each frame a factor on the light of each channel; 1 where the frame is as bright as the reference."""
+    """For each frame a factor on the light of each channel; 1 where the frame is as bright as the reference, or as most
+    frames if that one is odd."""
     confidences: tuple[float, ...]
     """0..1 for each frame: how well it agrees with the others after alignment; 0 for one that does not belong."""
     model: str
@@ -35,6 +36,8 @@ class StackAlignment:
     """Indices of the frames that do not show the scene of the others."""
     blanks: tuple[int, ...] = ()
     """Those of the outliers that show nothing at all."""
+    dim: tuple[int, ...] = ()
+    """Frames that are all but black beside the others, and would only add noise."""
     measured: bool = True
     """False when the frames are too small or too empty for a measurement; then they are taken as registered."""
 
@@ -53,7 +56,8 @@ class StackAlignment:
         """The frame on the reference grid in the brightness of the reference, and where it has pixels.
 
         A frame that need not change comes back bit for bit. No value leaves the range of the source pixels around it
-        (before the brightness is matched) or 0..1; outside the frame its border is repeated.
+        (before the brightness is matched) or 0..1; outside the frame its border is repeated. Of a frame that was
+        overexposed and is darkened, what was burnt out is no pixel of its own: it would be grey.
 
         Args:
             index: Which frame of the stack it is, from 0.
@@ -78,7 +82,7 @@ class StackAlignment:
         if any(gain != 1.0 for gain in gains):
             result = apply_gains(result, gains)
         inside = mask_of_spans(valid_spans(transform, self.size), self.size[1]) if moves else np.ones(self.size, bool)
-        return result, inside
+        return result, inside if min(gains) > DARKENED else inside & ~burnt_out(result, gains)
 
     def common_area(self) -> tuple[int, int, int, int]:
         """(top, left, bottom, right), ends excluded: the largest rectangle in which every frame has pixels."""
@@ -97,6 +101,7 @@ class StackAlignment:
             "confidences": list(self.confidences),
             "outliers": list(self.outliers),
             "blanks": list(self.blanks),
+            "dim": list(self.dim),
             "warnings": list(self.warnings),
             "common_area": list(self.common_area()),
         }
@@ -122,6 +127,7 @@ class StackAlignment:
                 warnings=tuple(str(sentence) for sentence in content["warnings"]),
                 outliers=tuple(int(index) for index in content["outliers"]),
                 blanks=tuple(int(index) for index in content.get("blanks", ())),
+                dim=tuple(int(index) for index in content.get("dim", ())),
                 measured=bool(content.get("measured", True)),
             )
         except (KeyError, TypeError, ValueError) as error:

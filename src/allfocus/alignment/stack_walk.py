@@ -41,6 +41,8 @@ class Walk:
     agreements: dict[int, float] = field(default_factory=dict)
     """The best of each frame."""
     blanks: set[int] = field(default_factory=set)
+    lights: dict[int, float] = field(default_factory=dict)
+    """Of each frame that was read, in its brightest parts."""
 
 
 def walk_from_any(
@@ -108,6 +110,7 @@ def _prepare(read: ReadFrame, index: int, walk: Walk) -> PreparedFrame:
     prepared = prepare_frame(read_checked(read, index, walk))
     if prepared.blank:
         walk.blanks.add(index)
+    walk.lights[index] = float(np.percentile(prepared.thumbnail, 99))
     return prepared
 
 

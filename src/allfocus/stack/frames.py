@@ -19,6 +19,7 @@ from allfocus.stack.notes import RunNotes
 
 STRANGE = Notice("does not seem to belong to the stack")
 BLANK = Notice("is blank: there is nothing in it to align")
+DIM = Notice("is all but black beside the others")
 
 
 def find_readable(reader: StackReader, notes: RunNotes) -> list[int]:
@@ -78,6 +79,13 @@ def align_frames(
         return match(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen), reference=place)
 
     alignment = estimate()
+    asked = _place_of(reference, chosen, reader)
+    if dim := [place for place in alignment.dim if place != asked and place not in alignment.outliers]:
+        for place in dim:
+            notes.leave_out(reader.names[chosen[place]], DIM)
+        chosen = [index for place, index in enumerate(chosen) if place not in dim]
+        _require_two(chosen, reader, notes)
+        alignment = estimate()
     if fill_rims and say_rims(reader, chosen, notes):
         alignment = estimate()
     if alignment.outliers:
