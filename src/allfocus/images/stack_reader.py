@@ -32,6 +32,9 @@ class StackReader:
     ``keep_bytes``, the first frames that are read and fit into so many bytes are kept until :meth:`release`.
     """
 
+    fills_rims: bool = False
+    """Whether empty rims are looked for, and taken as missing."""
+
     def __init__(
         self,
         frames: Sequence[FrameFile],
@@ -159,7 +162,7 @@ class StackReader:
             image = self._corrections.apply(image)
         if index in self._shown:
             image = replace(image, alpha=self._shown[index].astype(np.float32))
-        elif image.alpha is None:
+        elif self.fills_rims and image.alpha is None:
             self._rims.add(index, image.pixels if image.levels is None else image.levels)
         size = _size_of(image)
         if size <= self._room:
@@ -217,7 +220,7 @@ class StackReader:
         Returns:
             Those that were read with their rim until now.
         """
-        if self._shown:
+        if not self.fills_rims or self._shown:
             return []
         self._shown = self._rims.find(kept, lambda index: self.read(index).pixels)
         for index in self._shown:

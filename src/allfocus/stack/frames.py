@@ -54,7 +54,6 @@ def align_frames(
     skip_bad: bool,
     reference: int | None = None,
     brightness: bool = True,
-    fill_rims: bool = False,
 ) -> tuple[StackAlignment, list[int]]:
     """How frames lie to each other, and which of them belong; the others are left out, or are an error.
 
@@ -65,7 +64,6 @@ def align_frames(
         skip_bad: Leave out frames that do not belong.
         reference: The frame that stays as it is, counted from 1 among all of the stack; None for the middle one.
         brightness: Also match brightness and white balance.
-        fill_rims: Take empty rims as missing, so that other frames fill them.
 
     Raises:
         InputError: a frame does not belong and may not be left out, fewer than two are left, or the reference is none
@@ -79,14 +77,14 @@ def align_frames(
         return match(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen), reference=place)
 
     alignment = estimate()
-    asked = _place_of(reference, chosen, reader)
+    asked = None if reference is None else alignment.reference
     if dim := [place for place in alignment.dim if place != asked and place not in alignment.outliers]:
         for place in dim:
             notes.leave_out(reader.names[chosen[place]], DIM)
         chosen = [index for place, index in enumerate(chosen) if place not in dim]
         _require_two(chosen, reader, notes)
         alignment = estimate()
-    if fill_rims and say_rims(reader, chosen, notes):
+    if say_rims(reader, chosen, notes):
         alignment = estimate()
     if alignment.outliers:
         names = {place: reader.names[chosen[place]] for place in alignment.outliers}
@@ -193,7 +191,6 @@ class PlacedFrames:
         alignment: Where these frames lie; None leaves them where they are.
         notes: Hears what was found.
         area: The part of the grid to give; None for all of it.
-        fill_rims: Take empty rims as missing, so that other frames fill them.
 
     Raises:
         InputError: a frame is damaged.
@@ -207,11 +204,9 @@ class PlacedFrames:
         notes: RunNotes,
         *,
         area: Window | None,
-        fill_rims: bool = False,
     ) -> None:
         self._reader, self._kept, self._alignment, self._notes = reader, kept, alignment, notes
         self._area = area
-        self._fill_rims = fill_rims
         self._opaque = False
         self.opacity: NDArray[np.float32] | None = None
         """The most that any frame lets see of each pixel, (H, W); None when a frame is opaque, or none was read."""
@@ -250,7 +245,7 @@ class PlacedFrames:
     def fill(self, spool: FrameSpool) -> None:
         """Reads all frames into a spool; once more if some turn out to have an empty rim."""
         self._fill(spool)
-        if self._fill_rims and say_rims(self._reader, self._kept, self._notes):
+        if say_rims(self._reader, self._kept, self._notes):
             spool.clear()
             self.exif.clear()
             self._fill(spool)

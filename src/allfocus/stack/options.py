@@ -42,7 +42,6 @@ class AlignmentWishes(TypedDict):
     skip_bad: bool
     reference: int | None
     brightness: bool
-    fill_rims: bool
 
 
 @dataclass(frozen=True)
@@ -209,12 +208,7 @@ class FuseOptions:
 
     def alignment(self) -> AlignmentWishes:
         """How frames are aligned, as ``stack.frames.align_frames`` takes it."""
-        return {
-            "skip_bad": self.skip_bad,
-            "reference": self.reference,
-            "brightness": self.brightness,
-            "fill_rims": self.fill_rims,
-        }
+        return {"skip_bad": self.skip_bad, "reference": self.reference, "brightness": self.brightness}
 
     def storing(self) -> Storing:
         """How the picture is stored, as ``images.writing.encode_image`` takes it."""

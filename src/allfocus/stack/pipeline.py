@@ -96,6 +96,7 @@ def fuse_files(
             return fuse_series(plan, notes)
 
     reader, method, alignment = plan.reader, plan.method, None
+    reader.fills_rims = options.fill_rims
     kept = find_readable(reader, notes) if options.skip_bad else list(range(reader.count))
     if (corrections := find_corrections(reader, kept, options, notes)) is not None:
         reader.correct(corrections)
@@ -115,7 +116,7 @@ def fuse_files(
         open_spool(spool_depth(reader, alignment)) as spool,
         StagedFiles(overwrite=outputs.overwrite, inputs=reader.files) as files,
     ):
-        frames = PlacedFrames(reader, kept, alignment, notes, area=area, fill_rims=options.fill_rims)
+        frames = PlacedFrames(reader, kept, alignment, notes, area=area)
         frames.fill(spool)
         curve = reader.blending_curve(kept[0], options.linear_light) if method.abilities.linear_light else None
         reader.release()

@@ -108,8 +108,7 @@ def _fuse_stack(plan: StackPlan, selection: Selection, place: int, notes: RunNot
         kept = [index for index in kept if all(index in own for own in whole)]
     alignment = None
     if options.align:
-        wishes = options.alignment() | {"fill_rims": False}  # planes of a microscope come as they were taken
-        alignment, kept = align_frames(_SeenReader(readers, selection.deciding), kept, notes, **wishes)
+        alignment, kept = align_frames(_SeenReader(readers, selection.deciding), kept, notes, **options.alignment())
         if len(readers) > 1:  # the brightness of a composite says nothing about that of its channels
             alignment = replace(alignment, brightness=((1.0,),) * len(alignment.brightness))
     area = common_window(alignment) if options.crop else None

@@ -196,8 +196,8 @@ def _spool_on_grid(
     alignment = read_alignment(run)
     area = area_of(alignment, crop=options.crop)
     with open_spool(working_depth) as spool:
-        notes = RunNotes(progress)
-        PlacedFrames(reader, range(reader.count), alignment, notes, area=area, fill_rims=options.fill_rims).fill(spool)
+        reader.fills_rims = options.fill_rims
+        PlacedFrames(reader, range(reader.count), alignment, RunNotes(progress), area=area).fill(spool)
         yield spool
 
 
