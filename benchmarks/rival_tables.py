@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,18 +212,24 @@ def generated_part(table: Table, results: dict[Protocol, list[EvaluationResult]]
         parts += [f"{names}: no weights at hand, or fitted to each stack for hours (`--method zmff`).", ""]
     if left:
         parts += [not_run_table(left)]
-    for protocol, found in results.items():
+    summaries = {protocol: [result.summaries for result in found] for protocol, found in results.items()}
+    return "\n".join([*parts, tables_part(summaries), END])
+
+
+def tables_part(summaries: Mapping[Protocol, Sequence[Mapping[str, DatasetSummary]]]) -> str:
+    """The tables by protocol, of the summaries of each set."""
+    parts: list[str] = []
+    for protocol, found in summaries.items():
         parts += [f"### Which rows of the paper are reached, protocol `{protocol}`", ""]
         parts += ["Measured here (printed in the paper), **bold** where the printed figure is reached.", ""]
-        for result in found:
-            (summary,) = result.summaries.values()
+        for own in found:
+            (summary,) = own.values()
             parts += [f"{TITLES[summary.dataset]}, {len(summary.samples)} of {PRINTED[summary.dataset].pictures}:", ""]
             parts += [reached_table(summary)]
-    for protocol, found in results.items():
+    for protocol, found in summaries.items():
         parts += [f"### All of it, protocol `{protocol}`", ""]
-        for result in found:
-            parts.append(markdown_tables(result.summaries, protocol=protocol, heading="####", printed=False))
-    return "\n".join([*parts, END])
+        parts += [markdown_tables(own, protocol=protocol, heading="####", printed=False) for own in found]
+    return "\n".join(parts)
 
 
 def make_page(arguments: argparse.Namespace, metrics: dict[str, tuple[str, ...]]) -> str:

@@ -37,7 +37,7 @@ where black, moved by parts of a pixel or compressed, has mixed with the picture
 FILLED_SHARE = 0.6
 """Of the places just inside: where there is something, at the least."""
 FRAYED = 0.02
-"""Of a side of the picture: what is empty, at the least, where a rim too narrow for a line of its own goes along it."""
+"""Of a side of the picture: what is all but empty, at the least, where a rim too narrow for a line of its own goes along it."""
 SAMPLES = 64
 """Places along each side of the picture at which it is known whether a frame shows something."""
 SHOWN_SHARE = 0.25
@@ -187,7 +187,7 @@ def _fit_rim(picture: NDArray[Any], *, white: bool) -> EmptyRim | None:
     for bent in BENT:
         corners = np.asarray(cv2.approxPolyDP(hull, bent, closed=True)[:, 0], np.int32)
         if _is_frame(corners, size):
-            return _judge_rim(picture, empty, corners, white=white)
+            return _judge_rim(picture, corners, white=white)
     return None
 
 
@@ -205,7 +205,7 @@ def _is_frame(corners: Points, size: tuple[int, int]) -> bool:
     return along_sides and straight > 0 and sum(_length(*line) for line in lines) <= (1 + MOST_SHORT) * straight
 
 
-def _judge_rim(picture: NDArray[Any], empty: NDArray[np.uint8], corners: Points, *, white: bool) -> EmptyRim | None:
+def _judge_rim(picture: NDArray[Any], corners: Points, *, white: bool) -> EmptyRim | None:
     """The rim beyond these corners, if it is bare and the picture begins where it ends."""
     size = picture.shape[0], picture.shape[1]
     inside, outside = _across_lines(corners, size, INSIDE)
@@ -213,10 +213,10 @@ def _judge_rim(picture: NDArray[Any], empty: NDArray[np.uint8], corners: Points,
     step = abs(_brightness(values) - _brightness(_at(picture, outside)))
     shown = EmptyRim(corners, white, size, step).shown()
     filled = 1 - _is_empty(values, white=white).mean()
-    bare = _is_empty(picture[~shown], white=white, tolerance=BARE).mean()
-    if filled < FILLED_SHARE or bare < BARE_SHARE or step < LEAST_STEP:
+    bare = _is_empty(picture, white=white, tolerance=BARE)
+    if filled < FILLED_SHARE or bare[~shown].mean() < BARE_SHARE or step < LEAST_STEP:
         return None
-    left = empty * shown
+    left = _is_empty(picture, white=white, tolerance=NOTHING) & shown
     frayed = [float(line.mean()) > FRAYED for line in (left[0], left[-1], left[:, 0], left[:, -1])]
     return EmptyRim(corners, white, size, step, tuple(frayed))
 
