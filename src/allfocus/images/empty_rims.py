@@ -37,7 +37,7 @@ where black, moved by parts of a pixel or compressed, has mixed with the picture
 FILLED_SHARE = 0.6
 """Of the places just inside: where there is something, at the least."""
 FRAYED = 0.02
-"""Of a side of the picture: what is all but empty, at the least, where a rim too narrow for a line of its own goes along it."""
+"""Of a side of the picture: what is empty, at the least, where a rim too narrow for a line of its own goes along it."""
 SAMPLES = 64
 """Places along each side of the picture at which it is known whether a frame shows something."""
 SHOWN_SHARE = 0.25
