@@ -235,7 +235,9 @@ def _masks(
 
 def _masks_of_rims(pictures: Sequence[NDArray[np.float32]]) -> list[NDArray[np.bool_]] | None:
     """Where each frame has pixels, if some end in an empty rim; None for everywhere."""
-    if len({picture.shape for picture in pictures}) > 1 or not pictures[0].size:
+    shape = pictures[0].shape
+    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
+    if not fits or not pictures[0].size or any(picture.shape != shape for picture in pictures):
         return None  # the method says what is wrong with them
     finder = RimFinder()
     for index, picture in enumerate(pictures):

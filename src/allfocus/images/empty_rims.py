@@ -38,6 +38,8 @@ FILLED_SHARE = 0.6
 """Of the places just inside: where there is something, at the least."""
 FRAYED = 0.02
 """Of a side of the picture: what is empty, at the least, where a rim too narrow for a line of its own goes along it."""
+SMALLEST_SIDE = 16
+"""Pixels: of smaller pictures nothing could be told."""
 SAMPLES = 64
 """Places along each side of the picture at which it is known whether a frame shows something."""
 SHOWN_SHARE = 0.25
@@ -140,6 +142,8 @@ def find_rim(picture: NDArray[Any]) -> EmptyRim | None:
         [5, 0]
     """
     height, width = picture.shape[:2]
+    if min(height, width) < SMALLEST_SIDE:
+        return None
     corners = picture[:: max(1, height - 1), :: max(1, width - 1)]
     for white in (False, True):
         # A frame that was moved leaves a corner of its picture, if not all four.
