@@ -13,7 +13,6 @@ from allfocus.errors import AllfocusError, InputError
 from allfocus.fusion.frames_on_disk import FramesOnDisk, ThinnedFrames, require_memory
 from allfocus.fusion.maps import FusedMaps, as_maps, require_sound_maps
 from allfocus.fusion.validity import EVERYTHING, check_masks, fill_invalid, nearest_valid
-from allfocus.images.empty_rims import RimFinder
 from allfocus.images.image import ImageStack, shows_something
 from allfocus.images.spool import FrameSpool, Mask
 from allfocus.images.transfer import Curve
@@ -81,8 +80,7 @@ def fuse(
             for the method ips.
         device: ``auto``, ``cpu``, ``cuda`` or another name of ``fusion.devices``; only the learned methods care.
         valid: for each frame (H, W), True where it has a pixel: the others are never chosen. None when all frames are
-            whole; the alpha of an ImageStack, the masks of a FrameSpool, and rims of black or white that other software
-            left around aligned frames (:mod:`allfocus.images.empty_rims`), are found without it.
+            whole; the alpha of an ImageStack and the masks of a FrameSpool are found without it.
         curve: the transfer curve of the frames (:func:`allfocus.images.transfer.find_curve`), for blending in linear
             light. Only for the method ips.
         unveil: remove the haze that blurred foreground lays over what is behind it. Only for the method ips.
@@ -230,21 +228,7 @@ def _masks(
     if isinstance(frames, ImageStack) and any(image.alpha is not None for image in frames):
         whole = np.ones(pictures[0].shape[:2], bool)
         return [whole if image.alpha is None else shows_something(image.alpha) for image in frames]
-    return None if isinstance(pictures, FrameSpool) else _masks_of_rims(pictures)
-
-
-def _masks_of_rims(pictures: Sequence[NDArray[np.float32]]) -> list[NDArray[np.bool_]] | None:
-    """Where each frame has pixels, if some end in an empty rim; None for everywhere."""
-    shape = pictures[0].shape
-    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
-    if not fits or not pictures[0].size or any(picture.shape != shape for picture in pictures):
-        return None  # the method says what is wrong with them
-    finder = RimFinder()
-    for index, picture in enumerate(pictures):
-        finder.add(index, picture)
-    found = finder.find(range(len(pictures)), lambda index: pictures[index])
-    everywhere = np.ones(pictures[0].shape[:2], bool)
-    return [found.get(index, everywhere) for index in range(len(pictures))] if found else None
+    return None
 
 
 def _prepare(

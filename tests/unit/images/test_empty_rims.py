@@ -133,19 +133,33 @@ def test_no_rims_no_masks():
     assert without_rims({}, 3) == {}
 
 
-def test_other_frames_fill_a_rim_in_memory_and_from_files(tmp_path):
+def test_other_frames_fill_the_rims_of_files(tmp_path):
     rendered = allfocus.render_scene("desk", frames=3, size=SIZE, seed=3)
     frames = [np.rint(255 * np.asarray(frame)).astype(np.uint8) for frame in rendered.frames]
     rimmed = [moved(frames[0], scale=0.95), frames[1], moved(frames[2], turn=1.2)]
-    whole, fused = (allfocus.fuse(stack).image.astype(int) for stack in (frames, rimmed))
-    ends = (covered(scale=0.95) * covered(turn=1.2))[..., 0] < 1
-    assert np.abs(whole - fused)[ends].mean() < 20
+    whole = allfocus.fuse(frames).image.astype(int)
     for number, frame in enumerate(rimmed):
         allfocus.write_image(frame.astype(np.float32) / 255, tmp_path / f"{number}.png")
+    ends = (covered(scale=0.95) * covered(turn=1.2))[..., 0] < 1
     told: list[str] = []
-    result = allfocus.fuse_files(tmp_path, tmp_path / "fused.tif", notice=told.append)
-    assert np.abs(np.rint(255 * result.image) - fused).mean() < 0.5
-    assert result.covered is None
-    assert any("2 of 3 (0.png, 2.png)" in sentence for sentence in told)
-    kept = allfocus.fuse_files(tmp_path, tmp_path / "kept.tif", fill_rims=False)
+    for align in (True, False):
+        result = allfocus.fuse_files(
+            [tmp_path / f"{number}.png" for number in range(3)],
+            tmp_path / f"fused{align}.tif",
+            align=align,
+            notice=told.append,
+        )
+        assert np.abs(whole - 255 * result.image)[ends].mean() < 20
+        assert result.covered is None
+        assert "2 of 3 (0.png, 2.png)" in told[0]
+    kept = allfocus.fuse_files(
+        [tmp_path / f"{number}.png" for number in range(3)], tmp_path / "kept.tif", fill_rims=False
+    )
     assert (kept.image[0] < 0.05).mean() > 0.5
+
+
+def test_arrays_are_fused_as_they_are():
+    """Whoever compares methods compares them on the same pixels; masks can be given."""
+    frames = [moved(scene(), scale=0.95), scene()]
+    mean = np.mean(frames, axis=0)
+    assert np.abs(allfocus.fuse(frames, method="average").image - mean).max() <= 0.51
