@@ -12,23 +12,8 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.transforms import Matrix
 
-SMALLEST_GAIN = 0.006
-"""Differences in brightness below 0.6 % of the light, at most one step of 8 bits, are left alone."""
-
-DRIFT = 0.5
-"""Logarithm of the light: up to such a difference (65 %) exposure may drift from frame to frame. A larger one, a flash
-that misfired, must be ``SURE`` times its error: planes of a microscope differ too, but not everywhere alike."""
-SURE = 10.0
-DIMMEST = 1 / 12
-"""Of the light that the others have in their brightest parts: a frame with less shows next to nothing."""
-ODD = 0.12
-"""Logarithm of the light by which the reference may differ from most frames; one further off is the odd one itself."""
 DARKENED = 0.6
 """Factor on the light below which a frame was overexposed."""
-CLIPPED_TINT = 0.25
-"""Logarithm of the light by which the channels of an overexposed frame may differ because some of it is burnt out."""
-TOLD = 0.3
-"""Logarithm of the light from which on the user is told that a frame was made as bright as the others."""
 
 _CURVE_END = 0.04045
 _BURNT, _CLIPPED = 0.9, 0.985

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allfocus.alignment.brightness import CLIPPED_TINT, DIMMEST, DRIFT, ODD, SMALLEST_GAIN, SURE, TOLD
-from allfocus.alignment.measurement_graph import Measurement, solve_gains, solve_positions
+from allfocus.alignment.measurement_graph import Measurement, solve_positions
 from allfocus.alignment.stack_geometry import StackAlignment, size_text
+from allfocus.alignment.stack_light import dim_frames, even_out, tell_light
 from allfocus.alignment.stack_walk import ReadFrame, Walk, read_checked, walk_frames, walk_from_any
 from allfocus.alignment.transforms import MODELS, Matrix, corner_motion, motion_of, unit_square
 from allfocus.errors import InputError
@@ -180,7 +180,7 @@ def estimate_stack(
         elif solution.turning <= STILL:
             similar = "translation"
             solution = _solve(walk, similar)
-    return _conclude(walk, solution, similar, _brightness(walk, match_brightness, free=reference is None))
+    return _conclude(walk, solution, similar, even_out(walk, match_brightness, free=reference is None))
 
 
 # --- solving --------------------------------------------------------------------------------------------------------
@@ -269,7 +269,6 @@ def _conclude(walk: Walk, solution: Solution, model: str, brightness: tuple[tupl
     if hopeless and not registered:
         _lay_between(transforms, hopeless, [index for index in indices if confidences[index] >= DOUBTFUL])
         registered = all(np.array_equal(transform, still) for transform in transforms)
-    usual = float(np.median(list(walk.lights.values())))
     return StackAlignment(
         transforms=tuple(transforms),
         brightness=brightness,
@@ -278,10 +277,10 @@ def _conclude(walk: Walk, solution: Solution, model: str, brightness: tuple[tupl
         reference=walk.reference,
         size=walk.size,
         registered=registered,
-        warnings=(*_warnings(walk, confidences, outliers), *_tell_light(brightness)),
+        warnings=(*_warnings(walk, confidences, outliers), *tell_light(brightness)),
         outliers=outliers,
         blanks=tuple(index for index in outliers if index in walk.blanks),
-        dim=tuple(index for index in indices if walk.lights[index] < DIMMEST * usual),
+        dim=dim_frames(walk),
     )
 
 
@@ -357,53 +356,6 @@ def _leave_in_place(walk: Walk, reason: str) -> StackAlignment:
         warnings=(reason,),
         measured=False,
     )
-
-
-def _brightness(walk: Walk, wanted: bool, *, free: bool) -> tuple[tuple[float, ...], ...]:
-    """Factors of each frame; exactly 1 where the difference is small or not certain.
-
-    Args:
-        walk: What was measured.
-        wanted: Whether frames are to be made alike at all.
-        free: Whether another frame than the reference may be the one that the others are made like, if that is odd.
-    """
-    frames = sorted(walk.positions)
-    gains, errors = solve_gains(walk.gains, frames, walk.reference, walk.channels)
-    amounts = {index: np.log(gains[index]) for index in frames}
-    middle = np.median([amounts[index] for index in frames], axis=0)
-    if free and len(frames) > 2 and float(np.abs(middle).max()) > ODD:
-        usual = min(frames, key=lambda index: (float(np.abs(amounts[index] - middle).sum()), index))
-        amounts = {index: amounts[index] - amounts[usual] for index in frames}
-    same = (1.0,) * walk.channels
-
-    def factors(index: int) -> tuple[float, ...]:
-        if not wanted or index not in amounts:
-            return same
-        size, error = np.abs(amounts[index]), errors[index]
-        certain = bool(np.any(size > np.maximum(SMALLEST_GAIN, 3 * error)))
-        large = size.max() > DRIFT
-        if not certain or (large and bool(np.any(error * SURE > size.max()))):
-            return same
-        amount = amounts[index]
-        if large and amount.max() < 0 and float(np.ptp(amount)) < CLIPPED_TINT:
-            # Of an overexposed frame the channels that are burnt out here and there seem darker than they are.
-            amount = np.full_like(amount, np.median(amount))
-        return tuple(float(gain) for gain in np.exp(amount))
-
-    return tuple(factors(index) for index in range(walk.count))
-
-
-def _tell_light(brightness: Sequence[tuple[float, ...]]) -> Iterator[str]:
-    """What the user is told of frames that were made far brighter or darker."""
-    changed = {
-        index: float(np.mean(gains))
-        for index, gains in enumerate(brightness, start=1)
-        if float(np.abs(np.log(gains)).max()) > TOLD
-    }
-    if changed:
-        named = [f"{index} ({factor:.1f})" for index, factor in list(changed.items())[:4]]
-        listed = ", ".join(named) + (" ..." if len(changed) > 4 else "")
-        yield Notice(f"the light of frames that are far darker or brighter is made like that of the others: {listed}")
 
 
 def _warnings(walk: Walk, confidences: Sequence[float], outliers: Sequence[int]) -> Iterator[str]:
