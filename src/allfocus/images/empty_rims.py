@@ -80,6 +80,24 @@ class EmptyRim:
         return mask.astype(bool)
 
 
+@dataclass(frozen=True)
+class FoundRims:
+    """The empty rims of a stack."""
+
+    rims: Mapping[int, EmptyRim]
+    """Of the frames that have one."""
+    nowhere: NDArray[np.bool_] | None = None
+    """(H, W): what none of the frames shows; None where every place is shown by one."""
+
+    def shown(self, index: int) -> NDArray[np.bool_]:
+        """Where a frame with a rim has a picture, (H, W); what none of the frames shows is left to it as it is.
+
+        Made when it is asked for, so that memory does not grow with the frames.
+        """
+        shown = self.rims[index].shown(within=INSIDE)
+        return shown if self.nowhere is None else shown | self.nowhere
+
+
 class RimFinder:
     """Frames with an empty rim, told by all frames of a stack together; each is looked at once."""
 
@@ -116,8 +134,8 @@ class RimFinder:
                 found[index] = best
         return found
 
-    def find(self, kept: Sequence[int], read: Callable[[int], NDArray[Any]]) -> dict[int, NDArray[np.bool_]]:
-        """Where each frame that has an empty rim shows something, (H, W).
+    def find(self, kept: Sequence[int], read: Callable[[int], NDArray[Any]]) -> FoundRims:
+        """The empty rims of a stack.
 
         Args:
             kept: the frames of the stack, all of which were looked at.
@@ -129,7 +147,12 @@ class RimFinder:
         for index, other in sorted(hiding.items(), key=lambda pair: pair[1]):
             if confirmed_by(self.rims[index], read(other)):
                 found[index] = self.rims[index]
-        return without_rims(dict(sorted(found.items())), len(kept))
+        nowhere: NDArray[np.bool_] | None = None
+        if len(found) == len(kept):
+            for rim in found.values():
+                beyond = ~rim.shown(within=INSIDE)
+                nowhere = beyond if nowhere is None else nowhere & beyond
+        return FoundRims(dict(sorted(found.items())), nowhere)
 
 
 def find_rim(picture: NDArray[Any]) -> EmptyRim | None:
@@ -159,21 +182,6 @@ def confirmed_by(rim: EmptyRim, other: NDArray[Any]) -> bool:
     inside, outside = _across_lines(rim.corners, rim.size, ACROSS)
     jump = abs(_brightness(_at(other, inside)) - _brightness(_at(other, outside)))
     return jump <= MOST_JUMP * rim.step
-
-
-def without_rims(rims: Mapping[int, EmptyRim], count: int) -> dict[int, NDArray[np.bool_]]:
-    """Where each of these frames, of so many in the stack, has a picture, (H, W).
-
-    What none of the frames shows is left to all of them as it is.
-    """
-    nowhere: NDArray[np.bool_] | None = None
-    if len(rims) == count:
-        nowhere = np.logical_and.reduce([~rim.shown(within=INSIDE) for rim in rims.values()])
-    masks = {}
-    for index, rim in rims.items():
-        shown = rim.shown(within=INSIDE)
-        masks[index] = shown if nowhere is None else shown | nowhere
-    return masks
 
 
 def _fit_rim(picture: NDArray[Any], *, white: bool) -> EmptyRim | None:

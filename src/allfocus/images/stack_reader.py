@@ -13,7 +13,7 @@ from allfocus.errors import InputError
 from allfocus.images.camera_colour import Development
 from allfocus.images.conversion import image_of
 from allfocus.images.decoded import DecodedPicture, require_pixels
-from allfocus.images.empty_rims import RimFinder
+from allfocus.images.empty_rims import FoundRims, RimFinder
 from allfocus.images.frame_corrections import FrameCorrections
 from allfocus.images.frame_file import FrameFile
 from allfocus.images.image import Image, require_stack
@@ -70,8 +70,8 @@ class StackReader:
         self._values: ValueRange | None = None
         self._corrections: FrameCorrections | None = None
         self._videos: dict[Path, VideoReader] = {}
-        self._rims = RimFinder()
-        self._shown: dict[int, NDArray[np.bool_]] = {}
+        self._rim_finder = RimFinder()
+        self._filled = FoundRims({})
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -160,10 +160,10 @@ class StackReader:
         self._require_unchanged(frame)
         if self._corrections is not None:
             image = self._corrections.apply(image)
-        if index in self._shown:
-            image = replace(image, alpha=self._shown[index].astype(np.float32))
+        if index in self._filled.rims:
+            image = replace(image, alpha=self._filled.shown(index).astype(np.float32))
         elif self.fills_rims and image.alpha is None:
-            self._rims.add(index, image.pixels if image.levels is None else image.levels)
+            self._rim_finder.add(index, image.pixels if image.levels is None else image.levels)
         size = _size_of(image)
         if size <= self._room:
             self._room -= size
@@ -220,15 +220,15 @@ class StackReader:
         Returns:
             Those that were read with their rim until now.
         """
-        if not self.fills_rims or self._shown:
+        if not self.fills_rims or self._filled.rims:
             return []
-        self._shown = self._rims.find(kept, lambda index: self.read(index).pixels)
-        for index in self._shown:
+        self._filled = self._rim_finder.find(kept, lambda index: self.read(index).pixels)
+        for index in self._filled.rims:
             if index in self._store:
                 self._room += _size_of(self._store.pop(index))
-        if self._kept is not None and self._kept[0] in self._shown:
+        if self._kept is not None and self._kept[0] in self._filled.rims:
             self._kept = None
-        return sorted(self._shown)
+        return list(self._filled.rims)
 
     def only(self, kept: Sequence[int]) -> "StackReader":
         """The same stack with these frames alone; none of the files that were given may be written all the same."""

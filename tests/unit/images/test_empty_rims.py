@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import allfocus
-from allfocus.images.empty_rims import RimFinder, find_rim, without_rims
+from allfocus.images.empty_rims import RimFinder, find_rim
 
 SIZE = HEIGHT, WIDTH = 240, 320
 
@@ -32,7 +32,8 @@ def found(*frames: np.ndarray) -> dict[int, np.ndarray]:
     finder = RimFinder()
     for index, frame in enumerate(frames):
         finder.add(index, frame)
-    return finder.find(range(len(frames)), lambda index: frames[index])
+    rims = finder.find(range(len(frames)), lambda index: frames[index])
+    return {index: rims.shown(index) for index in rims.rims}
 
 
 @pytest.mark.parametrize("fill", [0, 255])
@@ -127,10 +128,6 @@ def test_what_no_frame_shows_stays_as_it_is():
     empty = np.logical_and.reduce([covered(**motion)[..., 0] == 0 for motion in motions])
     assert empty.any()
     assert all(mask[empty].all() for mask in masks.values())
-
-
-def test_no_rims_no_masks():
-    assert without_rims({}, 3) == {}
 
 
 def test_other_frames_fill_the_rims_of_files(tmp_path):
