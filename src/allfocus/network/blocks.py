@@ -10,6 +10,9 @@ from allfocus.network.selective_scan import selective_scan, selective_scan_heads
 
 DIRECTIONS = ("rows", "columns", "rows-reversed", "columns-reversed")
 """The orders in which a feature map can be read as a sequence."""
+TRAINING_CHUNK, INFERENCE_CHUNK = 16, 64
+"""Tokens that :func:`.selective_scan.selective_scan_heads` handles by one matrix product: crops have few tokens, and
+small products, which must be kept for the gradients, take less memory; large ones suit processors."""
 
 
 class ResBlock(nn.Module):
@@ -33,7 +36,8 @@ class ResBlock(nn.Module):
 
 def keep(features: Tensor, inside: Tensor | None) -> Tensor:
     """Returns the features, zero beyond the picture: what a convolution sees beyond the end of its input."""
-    return features if inside is None else features * inside
+    # In the type of the features: one of more digits would make all that follows as large.
+    return features if inside is None else features * inside.to(features.dtype)
 
 
 def flatten_map(features: Tensor, direction: str) -> Tensor:
@@ -149,7 +153,8 @@ class HeadMambaBlock(nn.Module):
         step = functional.softplus(step + self.step_bias)
         tokens = torch.unflatten(x.float(), 2, (self.heads, -1))
         with torch.autocast(features.device.type, enabled=False):
-            y = selective_scan_heads(tokens, step, -torch.exp(self.log_decay), b, c, self.skip)
+            chunk = TRAINING_CHUNK if self.training else INFERENCE_CHUNK
+            y = selective_scan_heads(tokens, step, -torch.exp(self.log_decay), b, c, self.skip, chunk=chunk)
         output = sequence + self.leave(y.flatten(2).to(gate.dtype) * functional.silu(gate))
         return unflatten_map(output, self.direction, height, width)
 

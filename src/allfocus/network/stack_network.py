@@ -49,6 +49,9 @@ class StackNetworkConfig:
     """Channels at an eighth of the resolution, where the Mamba blocks work."""
     res_blocks: int = 1
     """ResBlocks of the local branch, after the first exchange between sources. 0 leaves the branch out."""
+    whole_blocks: int = 1
+    """ResBlocks more, behind both branches, where a picture is seen whole: a small one is decided at once, and has what
+    the levels of a large one cost to spare."""
     mamba_blocks: int = 4
     """Mamba blocks of the coarsest level, directions alternating over rows, columns and both reversed. 0 for none."""
     heads: int = 4
@@ -73,6 +76,19 @@ class Decision(NamedTuple):
     its difference from the source's own local mean."""
 
 
+def average_of(by_source: Tensor, competing: Tensor | None) -> Tensor:
+    """Returns the mean (batch, channels, height, width) of the features of all sources, as far as they compete.
+
+    Args:
+        by_source: (batch, sources, channels, height, width).
+        competing: (batch, sources, height, width) how far a source is still in the running, 0 to 1; None for all.
+    """
+    if competing is None:
+        return by_source.mean(1)
+    share = competing[:, :, None].to(by_source.dtype)
+    return (share * by_source).sum(1) / share.sum(1)
+
+
 class Exchange(nn.Module):
     """Lets every source see the mean and the maximum of all competing sources' features."""
 
@@ -89,11 +105,11 @@ class Exchange(nn.Module):
             competing: (batch, sources, height, width) how far a source is still in the running, 0 to 1; None for all.
         """
         by_source = torch.unflatten(features, 0, (-1, sources))
+        average = average_of(by_source, competing)
         if competing is None:
-            average, highest = by_source.mean(1), by_source.amax(1)
+            highest = by_source.amax(1)
         else:
             share = competing[:, :, None].to(features.dtype)
-            average = (share * by_source).sum(1) / share.sum(1)
             # Fades out before it is left out, so that nothing jumps.
             highest = (by_source - torch.where(share > 0, 8 * (1 - share), -LEFT_OUT)).amax(1)
         weight, width = self.mix.weight, features.shape[1]
@@ -162,7 +178,9 @@ class StackNetwork(nn.Module):
         fine, middle, coarse = config.channels, config.middle_channels, config.token_channels
         self.stem = nn.Conv2d(12, fine, 3, padding=1)
         self.stem_block = ResBlock(fine)
+        self.comparison = nn.Conv2d(fine, fine, 1, bias=False)
         self.prior_stem = nn.Conv2d(1, fine, 3, padding=1, bias=False)
+        nn.init.zeros_(self.comparison.weight)
         nn.init.zeros_(self.prior_stem.weight)
         self.inheritance = nn.Parameter(torch.full((), 0.3))
         self.exchange = Exchange(fine)
@@ -188,6 +206,11 @@ class StackNetwork(nn.Module):
         self.middle_merge = nn.Conv2d(middle, middle, 3, padding=1)
         self.from_middle = nn.Conv2d(middle, fine, 1)
         self.merge = nn.Conv2d((2 if config.res_blocks else 1) * fine, fine, 3, padding=1)
+        self.whole_branch = nn.ModuleList(ResBlock(fine) for _ in range(config.whole_blocks))
+        for block in self.whole_branch:
+            # It begins as if it were not there.
+            for parameter in block.second.parameters():
+                nn.init.zeros_(parameter)
         self.head = nn.Conv2d(fine, 4, 3, padding=1)
         # Of a veil: the context, the own colour and the brightest of all sources, and what the level above says.
         self.veil_first = nn.Conv2d(middle + 10, config.veil_channels, 3, padding=1)
@@ -220,6 +243,8 @@ class StackNetwork(nn.Module):
         if above is not None:
             behind = distance_behind(above.logits)
             competing = competition(behind)
+        features = self._compare(features, sources, competing)
+        if behind is not None:
             prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
             features = features + self.prior_stem(keep(prior.to(features.dtype), here))
         features = self.stem_block(keep(functional.relu(features), here), here)
@@ -231,10 +256,22 @@ class StackNetwork(nn.Module):
             local = block(local, here)
         branches = [local, lifted] if self.config.res_blocks else [lifted]
         merged = keep(functional.relu(self.merge(torch.cat(branches, dim=1))), here)
+        if above is None:
+            for block in self.whole_branch:
+                merged = block(merged, here)
         logits = torch.unflatten(convolve_to_pixels(merged, self.head).float()[:, 0], 0, (-1, sources))
         if behind is not None and competing is not None:
             logits = inherit(logits, self.inheritance, behind, competing)
         return Decision(logits, self._veil(frames, context, above, competing, near))
+
+    def _compare(self, features: Tensor, sources: int, competing: Tensor | None) -> Tensor:
+        """Returns features less what the mean of all competing sources has of them.
+
+        Before anything is bent: so a source can be seen pixel by pixel as it differs from the others.
+        """
+        by_source = torch.unflatten(features, 0, (-1, sources))
+        average = average_of(by_source, competing)
+        return (by_source - self.comparison(average)[:, None]).flatten(0, 1)
 
     def _context(
         self,

@@ -14,6 +14,11 @@ from allfocus.training.blurring import draw_fields
 
 BLOB_CELLS = (4, 8, 16, 32, 64, 64, 96, 128, 128)
 """Feature sizes of the blobs in pixels."""
+STRIP_SHARE = 0.15
+"""Share of the sides of a picture along which its last pixels are dealt out for themselves: masks that pictures were put
+together with often end a little before the picture does."""
+WIDEST_STRIP = 3
+"""Pixels of such a strip."""
 
 
 def draw_mask(
@@ -95,7 +100,21 @@ def _blob_scores(
         follow = torch.randn(batch, sources, 1, 1, generator=generator, device=device) * 2
         wanted = torch.rand(batch, 1, 1, 1, generator=generator, device=device) < 0.4
         scores = scores + torch.where(wanted, follow * brightness, 0.0)
-    return scores
+    return _deal_strips(scores, generator)
+
+
+def _deal_strips(scores: Tensor, generator: torch.Generator) -> Tensor:
+    """Returns scores (batch, sources, height, width) that are others in strips along some of the sides."""
+    batch, sources, height, width = scores.shape
+    device = generator.device
+    there = torch.rand(batch, 4, generator=generator, device=device) < STRIP_SHARE
+    widths = torch.where(there, torch.randint(1, WIDEST_STRIP + 1, (batch, 4), generator=generator, device=device), 0)
+    rows, columns = torch.arange(height, device=device), torch.arange(width, device=device)
+    top, bottom, left, right = widths[:, :, None].unbind(1)
+    in_rows = (rows < top) | (rows >= height - bottom)
+    in_columns = (columns < left) | (columns >= width - right)
+    others = torch.randn(batch, sources, 1, 1, generator=generator, device=device)
+    return torch.where((in_rows[:, :, None] | in_columns[:, None, :])[:, None], others, scores)
 
 
 def shuffle_versions(versions: Tensor, order: Tensor) -> Tensor:

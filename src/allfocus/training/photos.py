@@ -46,16 +46,16 @@ class PhotoBank:
         height, width = size
         top = (random[:, 0] * (self.heights[chosen] - height + 1)).long()
         left = (random[:, 1] * (self.widths[chosen] - width + 1)).long()
-        rows = top[:, None] + torch.arange(height, device=device)
-        columns = left[:, None] + torch.arange(width, device=device)
-        index = self.offsets[chosen, None, None] + rows[:, :, None] * self.widths[chosen, None, None]
-        crops = self.pixels[index + columns[:, None, :]].permute(0, 3, 1, 2).to(torch.float32) / 255.0
-        turns = torch.rand(count, 3, generator=generator, device=device) < 0.5
-        crops = torch.where(turns[:, 0, None, None, None], crops.flip(2), crops)
-        crops = torch.where(turns[:, 1, None, None, None], crops.flip(3), crops)
+        turns = torch.rand(count, 3, generator=generator, device=device)[:, :, None] < 0.5
+        rows, columns = torch.arange(height, device=device), torch.arange(width, device=device)
+        rows = top[:, None] + torch.where(turns[:, 0], height - 1 - rows, rows)
+        columns = left[:, None] + torch.where(turns[:, 1], width - 1 - columns, columns)
+        # Flipped and transposed by where pixels are taken from: so they are moved once, and as bytes.
+        down, across = self.offsets[chosen, None] + rows * self.widths[chosen, None], columns
         if height == width:
-            crops = torch.where(turns[:, 2, None, None, None], crops.transpose(2, 3), crops)
-        return crops
+            down, across = torch.where(turns[:, 2], across, down), torch.where(turns[:, 2], down, across)
+        crops = self.pixels[down[:, :, None] + across[:, None, :]]
+        return crops.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format) / 255.0
 
 
 def load_photos(

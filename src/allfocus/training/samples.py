@@ -42,6 +42,10 @@ BLUR_STEPS = 7
 """Blur levels between which `graded` samples interpolate."""
 HALVED_SHARE = 0.4
 """Share of the crops that are taken at half scale."""
+UNEVEN_NOISE_SHARE = 0.3
+"""Share of the noisy samples in which each source has noise of its own strength."""
+LARGEST_NOISE_FACTOR = 4.0
+"""By how much more of it one of them has than another, at the most."""
 KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": mean_kernels,
     "gaussian": gaussian_kernels,
@@ -193,17 +197,24 @@ def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) ->
     """
     frames = batch.frames
     device, count, sources = frames.device, frames.shape[0], frames.shape[1]
-
-    def share(probability: float) -> Tensor:
-        return (torch.rand(count, generator=generator, device=device) < probability)[:, None, None, None, None]
-
     gain = _draw_gains(recipe, count, sources, frames.shape[-1], generator)
     frames = frames * gain
-    sigma = 0.03 * torch.rand(count, 1, 1, 1, 1, generator=generator, device=device) ** 2
-    noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
-    frames = torch.where(share(recipe.noise), frames + noise, frames).clamp(0, 1)
+    noise = _draw_noise(recipe, count, sources, generator) * torch.randn(
+        frames.shape, generator=generator, device=device
+    )
+    frames = (frames + noise).clamp(0, 1)
     frames = _compress(frames, round(recipe.jpeg * count), generator)
     return Batch(frames, _pick(frames / gain, batch.label), batch.label, batch.label_weight, batch.veil, gain)
+
+
+def _draw_noise(recipe: ShuffleRecipe, count: int, sources: int, generator: torch.Generator) -> Tensor:
+    """Standard deviations (count, n, 1, 1, 1) of the noise: of most samples alike in all sources, of some not."""
+    device = generator.device
+    noisy = torch.rand(count, 1, generator=generator, device=device) < recipe.noise
+    sigma = 0.03 * torch.rand(count, 1, generator=generator, device=device) ** 2
+    uneven = torch.rand(count, 1, generator=generator, device=device) < UNEVEN_NOISE_SHARE
+    factor = torch.exp(math.log(LARGEST_NOISE_FACTOR) * torch.rand(count, sources, generator=generator, device=device))
+    return torch.where(noisy, sigma * torch.where(uneven, factor, 1.0), 0.0)[:, :, None, None, None]
 
 
 def _draw_gains(recipe: ShuffleRecipe, count: int, sources: int, crop: int, generator: torch.Generator) -> Tensor:
@@ -298,11 +309,10 @@ def _draw_stacks(
         still = torch.cat([torch.unflatten(shaken.clamp(0, 1), 0, (moved, sources)), still])
     frames, truths, veil = still[:, :, :3], still[:, :, 3:6], still[:, :, 6:]
     error = functional.avg_pool2d((frames - truths).abs().mean(2), 3, stride=1, padding=1)
-    label = error.argmin(1)
-
-    noisy = (torch.rand(count, generator=generator, device=device) < recipe.noise)[:, None, None, None, None]
-    sigma = 0.03 * torch.rand(count, 1, 1, 1, 1, generator=generator, device=device) ** 2
-    noise = torch.where(noisy, sigma, 0.0) * torch.randn(frames.shape, generator=generator, device=device)
+    sigma = _draw_noise(recipe, count, sources, generator)
+    noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
+    # Of sources that show the same the calmest is the best: the mean size of its noise is an error too.
+    label = (error + math.sqrt(2 / math.pi) * sigma[:, :, 0]).argmin(1)
     gain = _draw_gains(recipe, count, sources, crop, generator)
     # The noise of the best source stays: aiming without it would teach to average noise, which blurs decisions.
     target = _pick(truths + noise, label).clamp(0, 1)

@@ -107,7 +107,7 @@ def test_the_default_has_both_branches_and_as_many_parameters_as_stated():
     assert count(network.global_branch, HeadMambaBlock) == 4
     assert count(network.local_branch, ResBlock) == 1
     assert len({block.direction for block in network.global_branch}) == 4
-    assert sum(parameter.numel() for parameter in network.parameters()) == 294_002
+    assert sum(parameter.numel() for parameter in network.parameters()) == 313_522
 
 
 def test_a_branch_that_is_switched_off_has_no_weights():
@@ -116,6 +116,34 @@ def test_a_branch_that_is_switched_off_has_no_weights():
     assert not any(name.startswith("local_branch") for name in small(res_blocks=0).state_dict())
     for changes in ({"mamba_blocks": 0}, {"res_blocks": 0}):
         assert small(**changes)(torch.rand(1, 2, 3, 16, 16)).logits.isfinite().all()
+
+
+def test_the_further_block_works_where_the_picture_is_seen_whole_and_nowhere_else():
+    frames, logits, veil = random_level(2, 32, 32)
+    with_block, without = small(whole_blocks=1), small(whole_blocks=0)
+    torch.nn.init.normal_(with_block.whole_branch[0].second.weight, std=0.3)
+    without.load_state_dict({name: value for name, value in with_block.state_dict().items() if "whole" not in name})
+    assert not torch.equal(with_block(frames).logits, without(frames).logits)
+    above = Decision(logits, veil)
+    assert torch.equal(with_block(frames, above).logits, without(frames, above).logits)
+
+
+def test_a_fresh_further_block_is_as_if_it_were_not_there():
+    network = StackNetwork(SMALL)
+    features = torch.rand(1, 8, 16, 16)
+    assert torch.equal(network.whole_branch[0](features), features)
+
+
+def test_sources_are_compared_with_the_mean_of_those_that_compete():
+    network = small()
+    with torch.no_grad():
+        network.comparison.weight.copy_(torch.eye(8)[:, :, None, None])
+    features = torch.rand(3, 8, 16, 16, generator=torch.Generator().manual_seed(2))
+    alike = network._compare(features, 3, None)
+    torch.testing.assert_close(alike, features - features.mean(0), rtol=0, atol=1e-6)
+    competing = torch.tensor([1.0, 1.0, 0.0])[None, :, None, None].expand(1, 3, 16, 16)
+    two = network._compare(features, 3, competing)
+    torch.testing.assert_close(two, features - features[:2].mean(0), rtol=0, atol=1e-6)
 
 
 def test_a_fresh_network_takes_no_veil_off():

@@ -304,6 +304,7 @@ def test_every_part_of_the_network_learns():
     batch.veil[:, :, 0] = 0.4
     torch.nn.init.normal_(network.refiner.head.weight, std=0.3)
     torch.nn.init.normal_(network.refiner.veil_second.weight, std=0.3)
+    torch.nn.init.normal_(network.whole_branch[0].second.weight, std=0.3)
     torch.autograd.backward(stack_loss(network, batch, levels=3, label_share=0.2, with_context=2))
     silent = [name for name, own in network.named_parameters() if own.grad is None or not bool(own.grad.any())]
     assert silent == []

@@ -9,6 +9,7 @@ from allfocus.network.veils import unveil
 from allfocus.training import focus_stacks, samples
 from allfocus.training.batches import Batch, dim_light
 from allfocus.training.blurring import MARGIN, WIDE_MARGIN
+from allfocus.training.focus_stacks import FocusStacks
 from allfocus.training.samples import MOVE_MARGIN, draw_batch, margin_around
 from allfocus.training.shuffle_recipe import KINDS, ShuffleRecipe, split_shares
 
@@ -29,6 +30,12 @@ def only(kind: str, **changes: object) -> ShuffleRecipe:
 def picked(batch: Batch) -> torch.Tensor:
     """What the labelled source shows."""
     return batch.frames.gather(1, batch.label[:, None, None].expand(-1, -1, 3, -1, -1))[:, 0]
+
+
+def even_stacks(count: int, sources: int, size: int) -> FocusStacks:
+    """Stacks in which all frames show the same grey."""
+    grey = torch.full((count, sources, 3, size, size), 0.5)
+    return FocusStacks(grey, grey[:, 0], torch.zeros(count, sources, 4, size, size))
 
 
 RECIPES = {
@@ -151,6 +158,25 @@ def test_treatment_changes_the_frames_and_noise_is_drawn_per_source(bank):
     difference = noisy.frames - plain.frames
     assert difference.abs().mean() > 1e-4
     assert not torch.equal(difference[:, 0], difference[:, 1])
+
+
+def test_noise_is_as_strong_in_all_sources_or_not():
+    generator = torch.Generator().manual_seed(0)
+    sigma = samples._draw_noise(only("blob", noise=0.5), 400, 3, generator)[:, :, 0, 0, 0]
+    noisy = sigma[sigma.amax(1) > 0]
+    assert 160 < len(noisy) < 240
+    uneven = noisy.amax(1) > noisy.amin(1)
+    assert 0.2 < float(uneven.float().mean()) < 0.4
+    ratios = noisy[uneven].amax(1) / noisy[uneven].amin(1)
+    assert 2 < float(ratios.max()) <= samples.LARGEST_NOISE_FACTOR
+
+
+def test_of_sources_that_show_the_same_the_calmest_is_labelled(bank, monkeypatch):
+    strengths = torch.tensor([0.02, 0.005, 0.03])[None, :, None, None, None]
+    monkeypatch.setattr(samples, "_draw_noise", lambda recipe, count, *_: strengths.expand(count, -1, -1, -1, -1))
+    monkeypatch.setattr(samples, "draw_focus_stacks", lambda *given, **_: even_stacks(given[1], given[2], given[3]))
+    batch = draw(bank, only("stack"), batch=4, sources=3)
+    assert bool((batch.label == 1).all())
 
 
 @pytest.mark.parametrize("kind", KINDS)
