@@ -26,7 +26,6 @@ from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
 from allfocus.fusion.frame_source import FrameSource, enlarge
 from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
-from allfocus.fusion.outweighing import outweighed
 from allfocus.fusion.planning import Plan
 from allfocus.fusion.unveiling import Veil, believable, read_veil, unveil
 from allfocus.fusion.windows import (
@@ -248,11 +247,8 @@ def _fuse_core(
     brightness = stack.mean(axis=1)
     details = [local_detail(own) for own in brightness]
     evidence = competing_evidence(details, competing, plan.noise)[seen]
-    judged = output.logits - outweighed(
-        brightness, competing, noise=plan.noise, region=region, size=size, settings=plan.settings
-    )
-    firmness = firmness_of(plan, brightness, details, judged, region, wide)
-    chosen, logits = settle_core(plan, chosen, judged[(slice(None), *seen)], evidence, wide)
+    firmness = firmness_of(plan, brightness, details, output.logits, region, wide)
+    chosen, logits = settle_core(plan, chosen, output.logits[(slice(None), *seen)], evidence, wide)
     lean = plan.lean / max(1, plan.frames - 1)
     logits = [own + np.float32(lean * index) for own, index in zip(logits, chosen, strict=True)]
     confidence = lead_of(logits) * evidence

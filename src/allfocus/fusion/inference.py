@@ -163,6 +163,7 @@ def run_level(
     weights: str | None = None,
     refine: bool = False,
     size: tuple[int, int] | None = None,
+    release: bool = False,
 ) -> LevelOutput:
     """Returns what the network says of frames (n, 3, H, W).
 
@@ -174,6 +175,8 @@ def run_level(
         weights: an ONNX file that ``allfocus export`` wrote; None for the shipped one.
         refine: decide by the detail of this level alone, and what is above it.
         size: rows and columns of the frames that are of the picture; None for all. What follows is beyond its end.
+        release: give the memory that this took back to the system; for runs that take far more than those that follow,
+            which would keep it for nothing.
 
     Raises:
         InputError: a network of one's own gives something that is no number.
@@ -189,18 +192,20 @@ def run_level(
     inputs = {"frames": frames, "inside": inside}
     if above is not None:
         inputs |= {"behind": above.behind, "veil_above": above.veil}
-    found = _run({name: inputs[name] for name in graph_inputs(kind)}, device, threads, weights, kind)
+    needed = {name: inputs[name] for name in graph_inputs(kind)}
+    found = _run(needed, device, threads, weights, kind, release=release)
     shapes = ((count, height, width), (count, VEIL_CHANNELS, height // 4, width // 4))
     return LevelOutput(*(require_finite(part, shape, weights) for part, shape in zip(found, shapes, strict=True)))
 
 
-def _run(inputs: Inputs, device: str, threads: int, weights: str | None, kind: Kind) -> Any:
+def _run(inputs: Inputs, device: str, threads: int, weights: str | None, kind: Kind, *, release: bool) -> Any:
     """Runs a graph on a device, or on the processor where the device fails, for want of memory for example."""
     stamp = _stamp(weights)
     try:
         if device == "cuda":
             return _run_torch(inputs, kind)
-        return _session(device, threads, weights, kind, stamp).run(None, inputs)
+        session = _session(device, threads, weights, kind, stamp)
+        return session.run(None, inputs, _releasing()) if release and device == "cpu" else session.run(None, inputs)
     except AllfocusError:
         raise
     except Exception as error:
@@ -290,6 +295,16 @@ class _OneAtATime:
         """Run it when nobody else does."""
         with self._lock:
             return self._session.run(names, inputs)
+
+
+@functools.cache
+def _releasing() -> Any:
+    """Returns what tells a run to give back the memory of the pool that nothing needs when it is done."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options
 
 
 @functools.cache

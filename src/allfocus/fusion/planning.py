@@ -82,10 +82,12 @@ def plan_levels(decided: tuple[int, int], frames: int, settings: DecisionSetting
     """Returns the finest and the coarsest level that are decided as a whole, for frames of this size at level 0.
 
     Example:
-        >>> plan_levels((1500, 2000), 10), plan_levels((200, 300), 2)
-        ((2, 2), (0, 0))
+        >>> plan_levels((1500, 2000), 10), plan_levels((600, 800), 8), plan_levels((600, 800), 9)
+        ((2, 2), (0, 0), (1, 1))
     """
     most = settings.plan_pixels
+    if frames * np.prod(decided) <= settings.whole_factor * most and max(decided) <= settings.largest_whole_side:
+        return 0, 0
     coarsest = coarsest_level(decided, frames, most=most, longest=settings.largest_whole_side)
     finest = min(1, coarsest)
     while frames * np.prod(level_size(decided, finest)) > most and finest < coarsest:
@@ -123,7 +125,9 @@ def plan_fusion(
         if output is not None:
             above = Above(*decisions.gather(halve_area(pad_to_steps(area)), order))
         shown = level_size(decided, level)
-        output = run_level(stack, above, device=device, threads=processor_count(), weights=weights, size=shown)
+        output = run_level(
+            stack, above, device=device, threads=processor_count(), weights=weights, size=shown, release=True
+        )
         logits = forbid_missing(_crop(output.logits, area), source, order, area, level, scale)
         tile = make_tile(area, order, logits, output.veil, lonely_candidate=settings.lonely_candidate)
         decisions = LevelDecisions(order, [tile])

@@ -26,6 +26,10 @@ class DecisionSettings:
     (benchmarks/context.py)."""
     plan_pixels: int = 2_000_000
     """Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
+    whole_factor: int = 2
+    """A picture that is decided whole at its finest level may have this many times as many: nothing comes after it that
+    would take memory, and thin things before busy ones are lost less often than when a level above has already decided
+    (benchmarks/lost_things.py --factors)."""
     context_pixels: int = 1_200_000
     """Pictures whose finest level has no more pixels are decided with context at every level, which finds edges most
     exactly (benchmarks/context.py)."""
@@ -46,7 +50,7 @@ class DecisionSettings:
     """What lacks company (:data:`allfocus.fusion.decisions.LONELY`) and is further behind than this, odds of 33 to 1,
     is out too. Such lone pixels would keep frames in windows where they have lost everywhere else; a quarter of the
     cost of a receding surface (benchmarks/context.py)."""
-    sharpness: float = 2.0
+    sharpness: float = 1.5
     """Where there is detail the logits count this many times, so that pixels are copied rather than mixed: the largest
     factor that loses at most 0.02 dB in the mean of seven rendered scenes (benchmarks/sharpness.py)."""
     alike: float = 0.006
@@ -56,15 +60,10 @@ class DecisionSettings:
     more than that, so that noisy frames are mixed as before."""
     alike_sharpness: float = 32.0
     """See :attr:`alike`."""
-    outweighing: float = 3.0
-    """Where a frame has this many times the finest detail of another, the other is set back, whatever the network says
-    (benchmarks/outweighing.py)."""
-    outweighed: float = 3.0
-    """By how many logits, for each factor e beyond that; 0 for not at all."""
     faintest_opacity: float = FAINTEST_OPACITY
     """A veil fainter than this is left where it is, and one twice as opaque is taken off wholly: pixels without a veil
-    stay exactly as they are. The best of five on rendered scenes; 0.02 is worse than leaving veils
-    (benchmarks/veil.py)."""
+    stay exactly as they are. Of five values 0.05 is 0.03 dB better in the mean of rendered scenes (benchmarks/veil.py),
+    but more pixels are spoilt by it than gained (docs/history.md)."""
 
     def scale(self, height: int, width: int) -> int:
         """Returns by how much a picture of this size is reduced before focus is decided: 1 or 2.

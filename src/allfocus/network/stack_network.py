@@ -207,9 +207,9 @@ class StackNetwork(nn.Module):
         self.from_middle = nn.Conv2d(middle, fine, 1)
         self.merge = nn.Conv2d((2 if config.res_blocks else 1) * fine, fine, 3, padding=1)
         self.whole_branch = nn.ModuleList(ResBlock(fine) for _ in range(config.whole_blocks))
-        for block in self.whole_branch:
-            # It begins as if it were not there.
-            for parameter in block.second.parameters():
+        # They begin as if they were not there.
+        for name, parameter in self.whole_branch.named_parameters():
+            if ".second." in name:
                 nn.init.zeros_(parameter)
         self.head = nn.Conv2d(fine, 4, 3, padding=1)
         # Of a veil: the context, the own colour and the brightest of all sources, and what the level above says.
@@ -270,8 +270,8 @@ class StackNetwork(nn.Module):
         Before anything is bent: so a source can be seen pixel by pixel as it differs from the others.
         """
         by_source = torch.unflatten(features, 0, (-1, sources))
-        average = average_of(by_source, competing)
-        return (by_source - self.comparison(average)[:, None]).flatten(0, 1)
+        average: Tensor = self.comparison(average_of(by_source, competing))
+        return (by_source - average[:, None]).flatten(0, 1)
 
     def _context(
         self,

@@ -2,11 +2,11 @@
 
 A ground (a photo, or an even ground of its colours) and up to three layers before it: blobs and strips cut out by a
 random field, and hairs, legs and wires of one to eight pixels; some blobs are transparent with veins in them, as wings
-are, and some layers glint, as wet and metal things do. Each layer has a depth, each frame a focus; everything is blurred
-by how far it is from the focus, up to 58 pixels, and laid over what is behind it. Some layers lie beyond the first or the
-last focus, so that they are soft at best, and the picture to reach shows them so. What is hidden behind a blurred rim
-shines through, so that beside a near thing no frame is right: the *veil* of a frame is what lies nearer than its focus,
-and is known here. No multi-focus picture is needed: the photos are the ones shuffled elsewhere.
+are, and some layers glint, as wet and metal things do. Each layer has a depth, each frame a focus; everything is
+blurred by how far it is from the focus, up to 58 pixels, and laid over what is behind it. Some layers lie beyond the
+first or the last focus, so that they are soft at best, and the picture to reach shows them so. What is hidden behind a
+blurred rim shines through, so that beside a near thing no frame is right: the *veil* of a frame is what lies nearer
+than its focus, and is known here. No multi-focus picture is needed: the photos are the ones shuffled elsewhere.
 """
 
 import functools

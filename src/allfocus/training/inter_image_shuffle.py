@@ -15,8 +15,8 @@ from allfocus.training.blurring import draw_fields
 BLOB_CELLS = (4, 8, 16, 32, 64, 64, 96, 128, 128)
 """Feature sizes of the blobs in pixels."""
 STRIP_SHARE = 0.15
-"""Share of the sides of a picture along which its last pixels are dealt out for themselves: masks that pictures were put
-together with often end a little before the picture does."""
+"""Share of the sides of a picture along which its last pixels are dealt out for themselves: masks that pictures were
+put together with often end a little before the picture does."""
 WIDEST_STRIP = 3
 """Pixels of such a strip."""
 

@@ -1,6 +1,9 @@
 """Running the shipped network: what goes in, what comes out, and on how many cores."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -85,6 +88,35 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, part, val
     monkeypatch.setattr(inference, "_session", lambda *arguments, **options: Damaged())
     with pytest.raises(InputError, match=f"{weights or 'the network'}: .*not numbers"):
         run_level(random_stack(2, (16, 16)), None, device="cpu", threads=1, weights=weights)
+
+
+MEMORY_AFTER_RUNS = """
+import sys
+import numpy as np
+from allfocus.fusion.inference import run_level
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+frames = np.random.default_rng(0).random((2, 3, 48, 64), np.float32)
+run_level(frames, None, device="cpu", threads=1)
+before = resident()
+large = np.random.default_rng(0).random((2, 3, 512, 512), np.float32)
+run_level(large, None, device="cpu", threads=1, release=sys.argv[1] == "release")
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is read as Linux tells it")
+def test_a_run_gives_its_memory_back_if_it_is_asked_to():
+    def grown(how: str) -> float:
+        command = [sys.executable, "-c", MEMORY_AFTER_RUNS, how]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    kept, released = grown("keep"), grown("release")
+    # 12 MB are the input and the output, which the script keeps.
+    assert kept > 60
+    assert released < 40
 
 
 def test_a_session_is_made_once_for_each_graph_and_number_of_threads():

@@ -388,8 +388,8 @@ def test_a_network_that_gives_no_numbers_is_a_clear_error(monkeypatch, desk, lev
         def __init__(self, kind):
             self.kind, self.inner = kind, session("cpu", 1, None, kind)
 
-        def run(self, names, inputs):
-            found = self.inner.run(names, inputs)
+        def run(self, names, inputs, options=None):
+            found = self.inner.run(names, inputs, options)
             if (self.kind == "whole") == (level == "plan"):
                 found[0][0, 5, 7] = np.nan
             return found

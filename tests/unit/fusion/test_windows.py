@@ -89,6 +89,9 @@ def test_the_coarsest_level_is_the_finest_that_can_be_seen_whole(size, frames, m
 def test_the_plan_holds_all_frames_at_every_level_that_fits_and_leaves_the_finest_to_windows(size, frames):
     finest, coarsest = plan_levels(size, frames)
     most = AS_CHOSEN.plan_pixels
+    if max(size) <= AS_CHOSEN.largest_whole_side and frames * np.prod(size) <= AS_CHOSEN.whole_factor * most:
+        assert (finest, coarsest) == (0, 0)
+        return
     assert coarsest == coarsest_level(size, frames, most=most, longest=AS_CHOSEN.largest_whole_side)
     assert 0 <= finest <= coarsest
     # Level 0 belongs to the plan only if it is all there is.
@@ -96,6 +99,13 @@ def test_the_plan_holds_all_frames_at_every_level_that_fits_and_leaves_the_fines
     fits = [frames * np.prod(level_size(size, level)) <= most for level in range(coarsest + 1)]
     assert finest == coarsest or fits[finest]
     assert finest <= 1 or not fits[finest - 1]
+
+
+@pytest.mark.parametrize(
+    ("size", "frames", "whole"), [((600, 800), 8, True), ((600, 800), 9, False), ((500, 1281), 3, False)]
+)
+def test_a_picture_of_twice_the_pixels_of_a_plan_is_decided_at_once_if_no_side_is_too_long(size, frames, whole):
+    assert (plan_levels(size, frames) == (0, 0)) == whole
 
 
 # How a level is cut
