@@ -125,8 +125,10 @@ def plan_fusion(
         if output is not None:
             above = Above(*decisions.gather(halve_area(pad_to_steps(area)), order))
         shown = level_size(decided, level)
+        # What follows the last of them is done in windows, which take less.
+        last = level == finest
         output = run_level(
-            stack, above, device=device, threads=processor_count(), weights=weights, size=shown, release=True
+            stack, above, device=device, threads=processor_count(), weights=weights, size=shown, release=last
         )
         logits = forbid_missing(_crop(output.logits, area), source, order, area, level, scale)
         tile = make_tile(area, order, logits, output.veil, lonely_candidate=settings.lonely_candidate)
