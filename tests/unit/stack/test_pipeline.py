@@ -288,7 +288,10 @@ def test_the_depth_map_has_16_bits_and_follows_the_depth_of_the_scene(tmp_path, 
     # Focus is spread evenly in 1/distance; near is black.
     known = textured(desk.truth)
     assert np.corrcoef(depth.pixels[known], -1 / desk.depth[known])[0, 1] > 0.8
-    means = [depth.pixels[known & (desk.best_frame == number)].mean() for number in np.unique(desk.best_frame[known])]
+    # A corner of one percent is in focus in the first frame: there the map is filled in from what is around it.
+    parts = [known & (desk.best_frame == number) for number in range(len(desk_files))]
+    means = [depth.pixels[part].mean() for part in parts if part.mean() > 0.02]
+    assert len(means) == len(desk_files) - 1
     assert (np.diff(means) > 0).all()
 
 
