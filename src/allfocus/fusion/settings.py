@@ -25,7 +25,7 @@ class DecisionSettings:
     between frames are then found more exactly than by correcting what a level above has decided
     (benchmarks/context.py)."""
     plan_pixels: int = 2_000_000
-    """Pixels times frames up to which a level is seen whole with all frames: about 500 MB at 250 bytes each."""
+    """Pixels times frames up to which a level is seen whole with all frames: about 700 MB at 350 bytes each."""
     whole_factor: int = 2
     """A picture that is decided whole at its finest level may have this many times as many: nothing comes after it that
     would take memory, and thin things before busy ones are lost less often than when a level above has already decided
