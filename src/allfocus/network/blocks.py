@@ -40,6 +40,14 @@ def keep(features: Tensor, inside: Tensor | None) -> Tensor:
     return features if inside is None else features * inside.to(features.dtype)
 
 
+def lay_channels_last(features: Tensor) -> Tensor:
+    """Returns a map laid out as a GPU convolves fastest, and as it is a sequence of tokens; on a CPU the map as it is.
+
+    Means and maxima over sources and enlarged maps lose the layout, and what meets them is then moved, again and again.
+    """
+    return features.contiguous(memory_format=torch.channels_last) if features.is_cuda else features
+
+
 def flatten_map(features: Tensor, direction: str) -> Tensor:
     """Returns the map (batch, channels, height, width) as a sequence (batch, length, channels) read in `direction`."""
     ordered = features.transpose(2, 3) if direction.startswith("columns") else features
@@ -156,7 +164,7 @@ class HeadMambaBlock(nn.Module):
             chunk = TRAINING_CHUNK if self.training else INFERENCE_CHUNK
             y = selective_scan_heads(tokens, step, -torch.exp(self.log_decay), b, c, self.skip, chunk=chunk)
         output = sequence + self.leave(y.flatten(2).to(gate.dtype) * functional.silu(gate))
-        return unflatten_map(output, self.direction, height, width)
+        return lay_channels_last(unflatten_map(output, self.direction, height, width))
 
 
 def _initialise_step_bias(bias: nn.Parameter) -> None:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep
+from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep, lay_channels_last
 from allfocus.network.contract import LEFT_OUT
 from allfocus.network.inheritance import competition, distance_behind, double, inherit, lead
 from allfocus.network.veils import local_light, unveil
@@ -84,9 +84,9 @@ def average_of(by_source: Tensor, competing: Tensor | None) -> Tensor:
         competing: (batch, sources, height, width) how far a source is still in the running, 0 to 1; None for all.
     """
     if competing is None:
-        return by_source.mean(1)
+        return lay_channels_last(by_source.mean(1))
     share = competing[:, :, None].to(by_source.dtype)
-    return (share * by_source).sum(1) / share.sum(1)
+    return lay_channels_last((share * by_source).sum(1) / share.sum(1))
 
 
 class Exchange(nn.Module):
@@ -112,6 +112,7 @@ class Exchange(nn.Module):
             share = competing[:, :, None].to(features.dtype)
             # Fades out before it is left out, so that nothing jumps.
             highest = (by_source - torch.where(share > 0, 8 * (1 - share), -LEFT_OUT)).amax(1)
+        highest = lay_channels_last(highest)
         weight, width = self.mix.weight, features.shape[1]
         own, mean, maximum = weight[:, :width], weight[:, width : 2 * width], weight[:, 2 * width :]
         # The mixing of [own, mean, maximum] in three parts, because the last two are the same for all sources.
@@ -153,7 +154,7 @@ class Refiner(nn.Module):
         prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
         weight = self.stem.weight
         seen = convolve_cells(frames, weight[:, :12], self.stem.bias, here)
-        seen = seen + functional.conv2d(keep(prior.to(seen.dtype), here), weight[:, 12:], padding=1)
+        seen = seen + lay_channels_last(functional.conv2d(keep(prior.to(seen.dtype), here), weight[:, 12:], padding=1))
         features = keep(functional.relu(seen), here)
         features = functional.relu(self.detail(features))
         merged = functional.relu(self.merge(keep(self.exchange(features, sources, competing), here)))
@@ -246,7 +247,7 @@ class StackNetwork(nn.Module):
         features = self._compare(features, sources, competing)
         if behind is not None:
             prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
-            features = features + self.prior_stem(keep(prior.to(features.dtype), here))
+            features = features + lay_channels_last(self.prior_stem(keep(prior.to(features.dtype), here)))
         features = self.stem_block(keep(functional.relu(features), here), here)
         shallow = keep(self.exchange(features, sources, competing), here)
         context = self._context(shallow, sources, competing, (near, far), whole=above is None)
@@ -350,10 +351,7 @@ def convolve_cells(frames: Tensor, weight: Tensor, bias: Tensor | None, inside: 
         # One convolution of 6 x 6 pixels with a stride of 2 is the same, and need not move every pixel first.
         taps = torch.unflatten(weight, 1, (3, 2, 2)).permute(0, 1, 4, 2, 5, 3).reshape(-1, 3, 6, 6)
         return functional.conv2d(values, taps, bias, stride=2, padding=2)
-    cells = keep(functional.pixel_unshuffle(values, 2), inside)
-    if cells.is_cuda:
-        # The layout in which a GPU convolves fastest, and in which a map is a sequence of tokens as it lies.
-        cells = cells.contiguous(memory_format=torch.channels_last)
+    cells = lay_channels_last(keep(functional.pixel_unshuffle(values, 2), inside))
     return functional.conv2d(cells, weight, bias, padding=1)
 
 
@@ -380,7 +378,7 @@ def convolve_both(first: Tensor, second: Tensor, layer: nn.Conv2d) -> Tensor:
     """
     weight, width = layer.weight, first.shape[1]
     seen = functional.conv2d(first, weight[:, :width], layer.bias, padding=layer.padding)
-    return seen + functional.conv2d(second, weight[:, width:], padding=layer.padding)
+    return seen + functional.conv2d(lay_channels_last(second), weight[:, width:], padding=layer.padding)
 
 
 def reduce_frames(frames: Tensor, level: int) -> Tensor:

@@ -38,10 +38,11 @@ class Batch:
         return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
     def fill(self, other: "Batch") -> None:
-        """Takes over the samples of another batch of the same shape, none of which ends early, in place."""
+        """Takes over the samples of another batch of the same shape, in place."""
         for name in self.__dataclass_fields__:
-            if name != "inside":
-                getattr(self, name).copy_(getattr(other, name))
+            own = getattr(self, name)
+            if own is not None:
+                own.copy_(getattr(other, name))
 
 
 def dim_light(batch: Batch, generator: torch.Generator) -> Batch:

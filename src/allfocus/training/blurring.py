@@ -13,6 +13,11 @@ MARGIN = LARGEST_KERNEL // 2
 WIDE_MARGIN = 60
 """The same for the blur of a lens, which is wider than any filter of the paper."""
 
+SOFTEST_PICTURE = 1.5
+"""Standard deviation in pixels of the blur that pictures have at full size, at most: of lens, sensor, demosaicing."""
+SOFT_REACH = 4
+"""Pixels to each side that this blur takes in."""
+
 
 def mean_kernels(sizes: Tensor) -> Tensor:
     """Returns box kernels (batch, 31, 31) that sum to 1, of the odd `sizes` (batch,)."""
@@ -86,6 +91,43 @@ def _wrapped_disks(radii: Tensor, softness: Tensor, size: tuple[int, int]) -> Te
     return _normalised(((radius + 0.5 * rim - distance) / rim).clamp(0.0, 1.0))
 
 
+def soften(pictures: Tensor, deviations: Tensor) -> Tensor:
+    """Returns the pictures (batch, ..., height, width) as a lens and a sensor show them that are not quite sharp.
+
+    Args:
+        pictures: what lies before the lens.
+        deviations: (batch,) of a Gaussian, in pixels, up to a third of SOFT_REACH; 0 changes nothing.
+    """
+    shares = _profiles(deviations)
+    result = pictures.flatten(1, -3)
+    for axis in (-1, -2):
+        sides = (SOFT_REACH, SOFT_REACH, 0, 0) if axis == -1 else (0, 0, SOFT_REACH, SOFT_REACH)
+        padded, length = functional.pad(result, sides, mode="replicate"), result.shape[axis]
+        result = torch.zeros_like(result)
+        for k in range(2 * SOFT_REACH + 1):
+            result = torch.addcmul(result, padded.narrow(axis, k, length), shares[:, k, None, None, None])
+    return result.reshape(pictures.shape)
+
+
+def coarsen(noise: Tensor, deviations: Tensor) -> Tensor:
+    """Returns noise (batch, ..., height, width) of the same strength whose grain is coarser; see :func:`soften`."""
+    strength = _profiles(deviations).square().sum(1)
+    return soften(noise, deviations) / strength.reshape(-1, *[1] * (noise.dim() - 1))
+
+
+def _profiles(deviations: Tensor) -> Tensor:
+    """Returns Gaussians (batch, 2 * SOFT_REACH + 1) that sum to 1."""
+    offsets = torch.arange(-SOFT_REACH, SOFT_REACH + 1, device=deviations.device)
+    shares = torch.exp(-0.5 * (offsets / deviations[:, None].clamp(min=0.05)) ** 2)
+    return shares / shares.sum(1, keepdim=True)
+
+
+def draw_softness(count: int, share: float, generator: torch.Generator) -> Tensor:
+    """Returns deviations (count,) for :func:`soften`: 0 but for a share of them, small ones as likely as large."""
+    drawn = torch.rand(count, 2, generator=generator, device=generator.device)
+    return torch.where(drawn[:, 0] < share, SOFTEST_PICTURE * drawn[:, 1], 0.0)
+
+
 def median_filter(pictures: Tensor, size: int) -> Tensor:
     """Returns the median of each `size` x `size` window, MARGIN pixels smaller on each side than `pictures`."""
     reach = size // 2
@@ -136,16 +178,21 @@ def draw_fields(
     batch: int, fields: int, size: tuple[int, int], cells: Sequence[int], generator: torch.Generator
 ) -> Tensor:
     """Returns smooth random fields (batch, fields, height, width); each sample draws its feature size from `cells`."""
-    height, width = size
     device = generator.device
-    choice = torch.randint(len(cells), (batch, 1, 1, 1), generator=generator, device=device)
-    result = torch.zeros(batch, fields, height, width, device=device)
-    for index, cell in enumerate(cells):
-        grid = (height // cell + 3, width // cell + 3)
-        noise = torch.randn(batch, fields, *grid, generator=generator, device=device)
-        large = functional.interpolate(noise, scale_factor=float(cell), mode="bicubic", align_corners=False)
-        result = torch.where(choice == index, large[..., cell : cell + height, cell : cell + width], result)
-    return result
+    choice = torch.randint(len(cells), (batch,), generator=generator, device=device)
+    cell = torch.zeros(batch, 1, device=device)
+    for index, own in enumerate(cells):
+        cell = torch.where(choice[:, None] == index, float(own), cell)
+    grid = [length // min(cells) + 3 for length in size]
+    noise = torch.randn(batch, fields, *grid, generator=generator, device=device)
+    # Where each pixel lies between the points of the grid, from -1 at the first to 1 at the last.
+    down, across = (
+        ((torch.arange(length, device=device) + 0.5) / cell + 0.5) * (2 / (points - 1)) - 1
+        for length, points in zip(size, grid, strict=True)
+    )
+    height, width = size
+    places = torch.stack([across[:, None].expand(-1, height, -1), down[..., None].expand(-1, -1, width)], dim=-1)
+    return functional.grid_sample(noise, places, mode="bicubic", padding_mode="border", align_corners=True)
 
 
 def _offsets(reference: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from allfocus.network.veils import GAMMA
-from allfocus.training.blurring import WIDE_MARGIN, draw_fields, lens_blur
+from allfocus.training.blurring import WIDE_MARGIN, draw_fields, draw_softness, lens_blur, soften
 from allfocus.training.photos import PhotoBank
 
 LARGEST_RADIUS = WIDE_MARGIN - 2.0
@@ -75,12 +75,19 @@ DrawLayers = Callable[[PhotoBank, int, int, torch.Generator], Layers]
 
 
 def draw_focus_stacks(
-    bank: PhotoBank, count: int, sources: int, size: int, generator: torch.Generator, *, furry: float = 0.0
+    bank: PhotoBank,
+    count: int,
+    sources: int,
+    size: int,
+    generator: torch.Generator,
+    *,
+    furry: float = 0.0,
+    soft: float = 0.0,
 ) -> FocusStacks:
-    """Returns `count` stacks of `sources` frames of `size` x `size` pixels, a share of them `furry`."""
+    """Returns `count` stacks of `sources` frames of `size` x `size` pixels, a share of them `furry`, and one `soft`."""
     hairy = round(furry * count)
     parts = [
-        _draw_stacks(bank, draw, number, sources, size, generator)
+        _draw_stacks(bank, draw, number, sources, size, generator, soft)
         for draw, number in ((_draw_layers, count - hairy), (_draw_fur, hairy))
         if number
     ]
@@ -98,6 +105,7 @@ def _draw_stacks(
     sources: int,
     size: int,
     generator: torch.Generator,
+    soft: float,
 ) -> FocusStacks:
     """Returns layers as a lens shows them in the frames of a stack."""
     device = bank.device
@@ -139,6 +147,9 @@ def _draw_stacks(
             added = nearer * colour + (1 - nearer * cover) * added
             opacity = nearer * cover + (1 - nearer * cover) * opacity
         truth = best + (1 - best_cover) * truth
+    if soft:
+        deviations = draw_softness(count, soft, generator)
+        light, truth = soften(light, deviations), soften(truth, deviations)
     # What the network sees is normalised by the stack: its brightest part is about 1, a little of it beyond.
     metered = functional.avg_pool2d(truth, 8).amax(1).flatten(1).sort(dim=1).values
     brightest = metered[:, int(EXPOSED_SHARE * (metered.shape[1] - 1))].clamp(min=DARKEST)
@@ -194,7 +205,7 @@ def _draw_fur(bank: PhotoBank, count: int, size: int, generator: torch.Generator
     """Returns the same with many plain hairs and legs among and before the three: an insect, a moss, a brush."""
     device = bank.device
     light, mattes, opaque = _draw_layers(bank, count, size, generator)
-    gain = torch.exp(_uniform(generator, math.log(0.2), math.log(3.0), count, FUR_LAYERS, 1, 1, 1))
+    gain = torch.exp(_uniform(generator, math.log(0.05), math.log(3.0), count, FUR_LAYERS, 1, 1, 1))
     tint = _uniform(generator, 0.6, 1.0, count, FUR_LAYERS, 3, 1, 1)
     own = torch.randint(light.shape[1], (count, FUR_LAYERS), generator=generator, device=device)
     plain = _even_out(light).take_along_dim(own[:, :, None, None, None], dim=1) * gain * tint

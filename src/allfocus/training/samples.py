@@ -14,15 +14,19 @@ from allfocus.network.veils import GAMMA
 from allfocus.training.batches import Batch, dim_light, end_early
 from allfocus.training.blurring import (
     MARGIN,
+    SOFTEST_PICTURE,
     WIDE_MARGIN,
+    coarsen,
     disk_kernels,
     draw_fields,
+    draw_softness,
     filter_pictures,
     gaussian_kernels,
     lens_blur,
     mean_kernels,
     median_filter,
     remap_borders,
+    soften,
 )
 from allfocus.training.degradation import affine_grid, compress_jpeg
 from allfocus.training.focus_stacks import LARGEST_RADIUS, draw_focus_stacks
@@ -46,6 +50,10 @@ UNEVEN_NOISE_SHARE = 0.3
 """Share of the noisy samples in which each source has noise of its own strength."""
 LARGEST_NOISE_FACTOR = 4.0
 """By how much more of it one of them has than another, at the most."""
+GRAINY_SHARE = 0.5
+"""Share of the noisy samples whose noise is coarser than a pixel."""
+COARSEST_GRAIN = 1.0
+"""Standard deviation in pixels of the Gaussian that makes it so, at most."""
 KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": mean_kernels,
     "gaussian": gaussian_kernels,
@@ -94,6 +102,13 @@ def _draw_crops(bank: PhotoBank, count: int, size: int, generator: torch.Generat
     return torch.cat([crops, large])
 
 
+def _soften(photos: Tensor, recipe: ShuffleRecipe, generator: torch.Generator) -> Tensor:
+    """Makes a share of the photos a little soft: reduced for training, all of them are sharper than cameras are."""
+    if not recipe.soft:
+        return photos
+    return soften(photos, draw_softness(len(photos), recipe.soft, generator))
+
+
 def _draw_kernels(recipe: ShuffleRecipe, count: int, generator: torch.Generator) -> Tensor:
     """One kernel per sample, filter and odd size drawn from the recipe."""
     device = generator.device
@@ -135,7 +150,7 @@ def _draw_versions(
 ) -> Tensor:
     """Sharp crops and n - 1 blurred versions (count, n, 3, size, size), each blurred in its own way."""
     device = bank.device
-    padded = _draw_crops(bank, count, size + 2 * MARGIN, generator)
+    padded = _soften(_draw_crops(bank, count, size + 2 * MARGIN, generator), recipe, generator)
     sharp = padded[..., MARGIN:-MARGIN, MARGIN:-MARGIN]
     treated = torch.rand(count, generator=generator, device=device) < recipe.borders
     modes = torch.where(treated, torch.randint(1, 4, (count,), generator=generator, device=device), 0)
@@ -196,18 +211,22 @@ def _degrade(batch: Batch, recipe: ShuffleRecipe, generator: torch.Generator) ->
     Aiming at the untouched picture instead would teach the network to average noise, which blurs decisions.
     """
     frames = batch.frames
-    device, count, sources = frames.device, frames.shape[0], frames.shape[1]
+    count, sources = frames.shape[:2]
     gain = _draw_gains(recipe, count, sources, frames.shape[-1], generator)
     frames = frames * gain
-    noise = _draw_noise(recipe, count, sources, generator) * torch.randn(
-        frames.shape, generator=generator, device=device
-    )
-    frames = (frames + noise).clamp(0, 1)
+    frames = (frames + _draw_noise(_draw_strength(recipe, count, sources, generator), frames, generator)).clamp(0, 1)
     frames = _compress(frames, round(recipe.jpeg * count), generator)
     return Batch(frames, _pick(frames / gain, batch.label), batch.label, batch.label_weight, batch.veil, gain)
 
 
-def _draw_noise(recipe: ShuffleRecipe, count: int, sources: int, generator: torch.Generator) -> Tensor:
+def _draw_noise(strength: Tensor, frames: Tensor, generator: torch.Generator) -> Tensor:
+    """Noise of the shape of the frames; part of it with the coarser grain that demosaicing and denoising leave."""
+    noise = torch.randn(frames.shape, generator=generator, device=frames.device)
+    grain = COARSEST_GRAIN / SOFTEST_PICTURE * draw_softness(len(frames), GRAINY_SHARE, generator)
+    return strength * coarsen(noise, grain)
+
+
+def _draw_strength(recipe: ShuffleRecipe, count: int, sources: int, generator: torch.Generator) -> Tensor:
     """Standard deviations (count, n, 1, 1, 1) of the noise: of most samples alike in all sources, of some not."""
     device = generator.device
     noisy = torch.rand(count, 1, generator=generator, device=device) < recipe.noise
@@ -267,6 +286,7 @@ def _draw_graded(
 ) -> Batch:
     device = bank.device
     padded = bank.crop(count, (crop + 2 * WIDE_MARGIN, crop + 2 * WIDE_MARGIN), generator)
+    padded = _soften(padded, recipe, generator)
     sharp = padded[..., WIDE_MARGIN:-WIDE_MARGIN, WIDE_MARGIN:-WIDE_MARGIN]
     # Small radii as likely as large ones.
     largest = torch.exp(torch.rand(count, generator=generator, device=device) * math.log(LARGEST_RADIUS))
@@ -295,7 +315,7 @@ def _draw_stacks(
     """Rendered focus stacks; a third of them with frames that are moved, some noisy, some compressed."""
     device = bank.device
     size = crop + 2 * MOVE_MARGIN
-    frames, truth, veil = draw_focus_stacks(bank, count, sources, size, generator, furry=recipe.furry)
+    frames, truth, veil = draw_focus_stacks(bank, count, sources, size, generator, furry=recipe.furry, soft=recipe.soft)
     # Each source with the truth as it would see it, so that the better source can be told even when they are moved.
     seen = torch.cat([frames, truth[:, None].expand_as(frames), veil], dim=2)
     moved = count // 3
@@ -309,8 +329,8 @@ def _draw_stacks(
         still = torch.cat([torch.unflatten(shaken.clamp(0, 1), 0, (moved, sources)), still])
     frames, truths, veil = still[:, :, :3], still[:, :, 3:6], still[:, :, 6:]
     error = functional.avg_pool2d((frames - truths).abs().mean(2), 3, stride=1, padding=1)
-    sigma = _draw_noise(recipe, count, sources, generator)
-    noise = sigma * torch.randn(frames.shape, generator=generator, device=device)
+    sigma = _draw_strength(recipe, count, sources, generator)
+    noise = _draw_noise(sigma, frames, generator)
     # Of sources that show the same the calmest is the best: the mean size of its noise is an error too.
     label = (error + math.sqrt(2 / math.pi) * sigma[:, :, 0]).argmin(1)
     gain = _draw_gains(recipe, count, sources, crop, generator)

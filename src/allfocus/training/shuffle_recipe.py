@@ -45,6 +45,8 @@ class ShuffleRecipe:
     """Share of `stack` samples."""
     furry: float = 0.0
     """Share of the `stack` samples that have hairs and legs in many layers, as an insect does."""
+    soft: float = 0.0
+    """Share of samples whose photo or stack is a little soft everywhere, as cameras show pictures at full size."""
     borders: float = 0.0
     """Share of samples filtered as other software does at the frame (zeros, repeated or mirrored pixels)."""
     jpeg: float = 0.0

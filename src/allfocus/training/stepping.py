@@ -1,9 +1,9 @@
 """One training step: eager on a CPU or several processes, replayed from a CUDA graph on one GPU.
 
 The networks are small, so on a GPU launching kernels would take longer than running them; one graph per number of
-sources and levels replays drawing the samples (but for the median filter's), forward, backward and update with one
-launch. The Mamba blocks of
-`ips-paper`, which move far more memory than they compute around their scans, are compiled before that.
+sources and levels replays forward, backward and update with one launch. Samples are drawn by the same graph or, those
+of `ips`, which take nearly as long as the update, by one of their own while the step before is taken. The Mamba blocks
+of `ips-paper`, which move far more memory than they compute around their scans, are compiled before that.
 """
 
 import contextlib
@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from allfocus.errors import InputError
 from allfocus.network.paper_network import PaperNetwork
+from allfocus.network.stack_network import StackNetwork
 from allfocus.training.batches import Batch
+from allfocus.training.drawing_ahead import DrawnAhead
 from allfocus.training.losses import network_loss
 from allfocus.training.photos import PhotoBank
 from allfocus.training.recipe import Recipe, learning_rate
@@ -45,8 +47,11 @@ class Stepper:
         self.parameters = list(network.parameters())
         self.device = self.parameters[0].device
         self.graphed = self.device.type == "cuda" and world == 1
+        self.ahead: DrawnAhead | None = None
+        if self.graphed and isinstance(network, StackNetwork) and recipe.shuffle.mask == "multi-scale":
+            self.ahead = DrawnAhead(self._draw, self.generator)
         # The size of a median filter is a number of this process: its samples are drawn before the graph is replayed.
-        self.draws_in_graph = "median" not in recipe.shuffle.filters
+        self.draws_in_graph = self.ahead is None and "median" not in recipe.shuffle.filters
         if self.graphed and isinstance(network, PaperNetwork):
             network.compile_blocks()
         rate = torch.zeros((), device=self.device) if self.graphed else 0.0
@@ -68,19 +73,28 @@ class Stepper:
     def step(self, iteration: int) -> Tensor:
         """Takes the step of one iteration and returns its loss, still on the device."""
         self._set_learning_rate(learning_rate(self.recipe, iteration))
-        # Samples follow from seed, process and iteration alone: that is what makes resuming exact.
-        chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
-        sources, levels = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
-        # The finest levels of large pictures are refined, so that is what most steps practise.
-        shape = sources, levels, min(chooser.randint(1, levels), chooser.randint(1, levels))
-        seed = chooser.getrandbits(62)
+        shape, seed = self._choose(iteration)
         loss = self._replay(shape, seed) if self.graphed else self._draw_and_update(shape, seed)
+        if self.ahead is not None:
+            (following, *_), seed = self._choose(iteration + 1)
+            self.ahead.begin(following, seed)
         decay = self.recipe.optimizer.average
         if decay > 0:
             # The average follows quickly at first, so that it is not weighed down by the initial weights.
             share = 1 - min(decay, (1 + iteration) / (10 + iteration))
             torch._foreach_lerp_(self.average, [*self._averaged_tensors(self.network)], share)
         return loss
+
+    def _choose(self, iteration: int) -> tuple[Shape, int]:
+        """Returns the shape of a step and the seed of its samples.
+
+        They follow from seed, process and iteration alone: that is what makes resuming exact.
+        """
+        chooser = random.Random((self.recipe.seed << 48) + (self.rank << 40) + iteration)
+        sources, levels = chooser.choice(self.recipe.shuffle.sources), chooser.choice(self.recipe.data.levels)
+        # The finest levels of large pictures are refined, so that is what most steps practise.
+        with_context = min(chooser.randint(1, levels), chooser.randint(1, levels))
+        return (sources, levels, with_context), chooser.getrandbits(62)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[nn.Module]:
@@ -185,9 +199,12 @@ class Stepper:
         if shape not in self._graphs:
             self._graphs[shape] = self._capture(*shape)
         graph, loss, drawn = self._graphs[shape]
-        self.generator.manual_seed(seed)
-        if drawn is not None:
-            drawn.fill(self._draw(shape[0]))
+        if self.ahead is not None:
+            self.ahead.take(shape[0], seed)
+        else:
+            self.generator.manual_seed(seed)
+            if drawn is not None:
+                drawn.fill(self._draw(shape[0]))
         graph.replay()
         return loss
 
@@ -196,18 +213,21 @@ class Stepper:
     ) -> tuple[torch.cuda.CUDAGraph, Tensor, Batch | None]:
         """Returns the graph of a step, its loss, and the samples that it reads unless it draws its own."""
         before = {name: tensor.detach().clone() for name, tensor in self.state().items()}
+        drawn: Batch | None = None
+        if self.ahead is not None:
+            drawn = self.ahead.held(sources)
+        elif not self.draws_in_graph:
+            drawn = self._draw(sources)
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                self._update(self._draw(sources), levels, with_context)
+                self._update(drawn or self._draw(sources), levels, with_context)
         torch.cuda.current_stream().wait_stream(side)
         self.optimizer.zero_grad(set_to_none=True)
-        graph, drawn = torch.cuda.CUDAGraph(), None
+        graph = torch.cuda.CUDAGraph()
         if self.draws_in_graph:
             graph.register_generator_state(self.generator)
-        else:
-            drawn = self._draw(sources)
         # Graphs run one after the other, so they may share their memory.
         pool = next(iter(self._graphs.values()))[0].pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):

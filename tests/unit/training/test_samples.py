@@ -162,7 +162,7 @@ def test_treatment_changes_the_frames_and_noise_is_drawn_per_source(bank):
 
 def test_noise_is_as_strong_in_all_sources_or_not():
     generator = torch.Generator().manual_seed(0)
-    sigma = samples._draw_noise(only("blob", noise=0.5), 400, 3, generator)[:, :, 0, 0, 0]
+    sigma = samples._draw_strength(only("blob", noise=0.5), 400, 3, generator)[:, :, 0, 0, 0]
     noisy = sigma[sigma.amax(1) > 0]
     assert 160 < len(noisy) < 240
     uneven = noisy.amax(1) > noisy.amin(1)
@@ -173,7 +173,7 @@ def test_noise_is_as_strong_in_all_sources_or_not():
 
 def test_of_sources_that_show_the_same_the_calmest_is_labelled(bank, monkeypatch):
     strengths = torch.tensor([0.02, 0.005, 0.03])[None, :, None, None, None]
-    monkeypatch.setattr(samples, "_draw_noise", lambda recipe, count, *_: strengths.expand(count, -1, -1, -1, -1))
+    monkeypatch.setattr(samples, "_draw_strength", lambda recipe, count, *_: strengths.expand(count, -1, -1, -1, -1))
     monkeypatch.setattr(samples, "draw_focus_stacks", lambda *given, **_: even_stacks(given[1], given[2], given[3]))
     batch = draw(bank, only("stack"), batch=4, sources=3)
     assert bool((batch.label == 1).all())
