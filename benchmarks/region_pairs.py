@@ -1,12 +1,14 @@
 """How exactly edges between sharp and blurred regions are found, on photos that no shipped weights were trained with.
 
-Run: python benchmarks/region_pairs.py PHOTOS [--method ips ...] [--zeros] [--size 384]
+Run: python benchmarks/region_pairs.py PHOTOS [--method ips ...] [--zeros] [--size 384] [--enlarged 1] [--noise 0]
 PHOTOS is a folder with SOURCES.csv beside the photos; those whose licence class the recipe of `ips` does not allow
 are taken. Each gives a crop of 384 pixels (`--size`; an odd one ends between two cells of the network) and a smooth
 random region; half of the regions follow the brightness of the picture, half have a soft edge. One frame is sharp
 inside the region, the other outside, each blurred by a Gaussian of 1.5 to 6 pixels elsewhere; `--zeros` filters with
-zeros around the picture, which leaves a dark rim. Prints the mean PSNR over 24 pairs, results rounded to 8 bits. It
-uses public functions alone, so it runs on older versions too.
+zeros around the picture, which leaves a dark rim. `--enlarged 2` enlarges the photos first, so that they are as soft as
+pictures of cameras are at full size; `--noise 0.02` adds noise of that strength with the grain that demosaicing leaves,
+to the truth what the frame that is sharp there has of it. Prints the mean PSNR over 24 pairs, results rounded to 8 bits.
+It uses public functions alone, so it runs on older versions too.
 """
 
 import argparse
@@ -33,8 +35,16 @@ def main() -> None:
     parser.add_argument("--method", action="append", help="ips without it")
     parser.add_argument("--zeros", action="store_true")
     parser.add_argument("--size", type=int, default=384)
+    parser.add_argument("--enlarged", type=float, default=1.0)
+    parser.add_argument("--noise", type=float, default=0.0)
     arguments = parser.parse_args()
-    pairs = make_pairs(arguments.photos, arguments.size, zeros=arguments.zeros)
+    pairs = make_pairs(
+        arguments.photos,
+        arguments.size,
+        zeros=arguments.zeros,
+        enlarged=arguments.enlarged,
+        noise=arguments.noise,
+    )
     for method in arguments.method or ["ips"]:
         scores = []
         for first, second, truth in pairs:
@@ -43,7 +53,9 @@ def main() -> None:
         print(f"{method}: {np.mean(scores):.2f} dB over {len(scores)} pairs", flush=True)
 
 
-def make_pairs(folder: Path, size: int, *, zeros: bool) -> list[tuple[Picture, Picture, Picture]]:
+def make_pairs(
+    folder: Path, size: int, *, zeros: bool, enlarged: float = 1.0, noise: float = 0.0
+) -> list[tuple[Picture, Picture, Picture]]:
     """Two frames and the truth of each pair."""
     with (folder / "SOURCES.csv").open(encoding="utf-8", newline="") as table:
         names = sorted(row["file"] for row in csv.DictReader(table) if row["licence_class"] not in ALLOWED)
@@ -57,8 +69,15 @@ def make_pairs(folder: Path, size: int, *, zeros: bool) -> list[tuple[Picture, P
             continue
         top, left = (int(generator.integers(0, length - size + 1)) for length in photo.shape[:2])
         truth = photo[top : top + size, left : left + size].astype(np.float32) / np.float32(255)
+        if enlarged > 1:
+            part = round(size / enlarged)
+            truth = cv2.resize(truth[:part, :part], (size, size), interpolation=cv2.INTER_CUBIC).clip(0, 1)
         region = _region(truth, len(pairs), generator)[..., None]
         first, second = blurred_pair(truth, region, float(generator.uniform(1.5, 6)), zeros=zeros)
+        if noise:
+            grains = [noise * _grain(truth.shape, generator) for _ in range(2)]
+            first, second = (frame + grain for frame, grain in zip((first, second), grains, strict=True))
+            truth = truth + region * grains[0] + (1 - region) * grains[1]
         pairs.append((first, second, truth))
         if len(pairs) == PAIRS:
             break
@@ -72,6 +91,12 @@ def blurred_pair(truth: Picture, region: Picture, deviation: float, *, zeros: bo
     frames = (region * truth + (1 - region) * blurred, (1 - region) * truth + region * blurred)
     first, second = (np.round(frame * 255).astype(np.float32) / np.float32(255) for frame in frames)
     return first, second
+
+
+def _grain(shape: tuple[int, ...], generator: np.random.Generator) -> Picture:
+    """Noise of strength 1 that neighbouring pixels share."""
+    noise = cv2.GaussianBlur(generator.standard_normal(shape, dtype=np.float32), (0, 0), 0.7)
+    return (noise / noise.std()).astype(np.float32)
 
 
 def _region(truth: Picture, number: int, generator: np.random.Generator) -> Picture:
