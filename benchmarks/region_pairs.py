@@ -7,8 +7,8 @@ random region; half of the regions follow the brightness of the picture, half ha
 inside the region, the other outside, each blurred by a Gaussian of 1.5 to 6 pixels elsewhere; `--zeros` filters with
 zeros around the picture, which leaves a dark rim. `--enlarged 2` enlarges the photos first, so that they are as soft as
 pictures of cameras are at full size; `--noise 0.02` adds noise of that strength with the grain that demosaicing leaves,
-to the truth what the frame that is sharp there has of it. Prints the mean PSNR over 24 pairs, results rounded to 8 bits.
-It uses public functions alone, so it runs on older versions too.
+to the truth what the frame that is sharp there has of it. Prints the mean PSNR over 24 pairs, results rounded to 8
+bits. It uses public functions alone, so it runs on older versions too.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def blurred_pair(truth: Picture, region: Picture, deviation: float, *, zeros: bo
 def _grain(shape: tuple[int, ...], generator: np.random.Generator) -> Picture:
     """Noise of strength 1 that neighbouring pixels share."""
     noise = cv2.GaussianBlur(generator.standard_normal(shape, dtype=np.float32), (0, 0), 0.7)
-    return (noise / noise.std()).astype(np.float32)
+    return np.asarray(noise / noise.std(), np.float32)
 
 
 def _region(truth: Picture, number: int, generator: np.random.Generator) -> Picture:
