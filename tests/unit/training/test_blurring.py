@@ -8,15 +8,20 @@ import torch
 from allfocus.training.blurring import (
     LARGEST_KERNEL,
     MARGIN,
+    SOFT_REACH,
+    SOFTEST_PICTURE,
     WIDE_MARGIN,
+    coarsen,
     disk_kernels,
     draw_fields,
+    draw_softness,
     filter_pictures,
     gaussian_kernels,
     lens_blur,
     mean_kernels,
     median_filter,
     remap_borders,
+    soften,
 )
 
 SIZES = (3, 5, 11, 31)
@@ -146,6 +151,51 @@ def test_fields_are_smooth_over_the_size_of_a_cell_and_reproducible():
         assert torch.equal(field, draw_fields(2, 3, (64, 48), [cell], torch.Generator().manual_seed(0)))
         roughness.append(float((field[..., 1:] - field[..., :-1]).abs().mean() / field.std()))
     assert roughness[1] < roughness[0] / 4
+
+
+def test_each_sample_draws_the_size_of_its_fields():
+    fields = draw_fields(200, 1, (48, 48), [4, 32], torch.Generator().manual_seed(0))
+    rough = (fields[..., 1:] - fields[..., :-1]).abs().mean((1, 2, 3))
+    fine = rough > 0.1
+    assert 70 < int(fine.sum()) < 130
+    assert float(rough[fine].min()) > 2 * float(rough[~fine].max())
+
+
+# The softness of pictures at full size
+
+
+@pytest.mark.parametrize("deviation", [0.4, 0.9, SOFTEST_PICTURE])
+def test_a_soft_picture_is_blurred_by_the_gaussian_of_opencv(deviation):
+    found = array(soften(tensor(PICTURE), torch.tensor([deviation])))
+    side = 2 * SOFT_REACH + 1
+    wanted = cv2.GaussianBlur(PICTURE, (side, side), deviation, borderType=cv2.BORDER_REPLICATE)
+    np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+def test_each_picture_has_its_own_softness_and_none_changes_nothing():
+    pictures = torch.rand(3, 2, 3, 20, 24)
+    found = soften(pictures, torch.tensor([0.0, 0.5, 1.5]))
+    assert found.shape == pictures.shape
+    torch.testing.assert_close(found[0], pictures[0], rtol=0, atol=1e-6)
+    spread = found.std((1, 2, 3, 4))
+    assert spread[0] > spread[1] > spread[2]
+
+
+def test_a_coarser_grain_is_as_strong():
+    noise = torch.randn(4, 2, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+    found = coarsen(noise, torch.tensor([0.0, 0.4, 0.7, 1.0]))
+    torch.testing.assert_close(found.std((1, 2, 3, 4)), torch.ones(4), rtol=0.03, atol=0)
+    alike = (found[..., 1:] * found[..., :-1]).mean((1, 2, 3, 4))
+    assert bool((alike.diff() > 0.05).all())
+
+
+def test_so_many_pictures_are_soft_as_are_asked_for():
+    deviations = draw_softness(2000, 0.3, torch.Generator().manual_seed(0))
+    soft = deviations[deviations > 0]
+    assert 520 < len(soft) < 680
+    assert float(soft.max()) <= SOFTEST_PICTURE
+    assert float(soft.mean()) == pytest.approx(SOFTEST_PICTURE / 2, rel=0.1)
+    assert not bool(draw_softness(50, 0.0, torch.Generator().manual_seed(0)).any())
 
 
 # The blur of a lens
