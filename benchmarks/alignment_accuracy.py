@@ -12,6 +12,7 @@ import time
 
 import cv2
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 
 from allfocus.alignment.brightness import apply_gains
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.0, help="standard deviation at mid-grey, 0..1")
     parser.add_argument("--scene", action="append", help="a scene of the catalogue; all of them by default")
     parser.add_argument("--fuse", action="store_true", help="also fuse, and compare with a stack without motion")
-    parser.add_argument("--method", default="ips", help="how to fuse")
+    parser.add_argument("--method", type=check_method, default="ips", help="how to fuse")
     options = parser.parse_args()
     width, height = (int(side) for side in options.size.split("x"))
     more = " | registered dB | aligned dB | loss dB" if options.fuse else ""

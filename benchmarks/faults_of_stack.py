@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import tifffile
 from faults import paint_faults
+from method_names import check_method
 from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import expect
@@ -73,7 +74,7 @@ def press_keys(work: Path, folder: Path, method: str, count: int) -> NDArray[np.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--method", default="dct-corr")
+    parser.add_argument("--method", type=check_method, default="dct-corr")
     parser.add_argument("--fused", type=Path)
     parser.add_argument("--most", type=int, default=3)
     parser.add_argument("--pictures", type=Path)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import cv2
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 
 import allfocus
@@ -68,7 +69,7 @@ Way = Callable[[list[Picture]], Picture]
 def main() -> None:
     """Prints a line for each scene and one for the mean."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", action="append", help="ips without it")
+    parser.add_argument("--method", action="append", type=check_method, help="ips without it")
     parser.add_argument("--factors", action="store_true")
     arguments = parser.parse_args()
     ways: dict[str, Way] = {name: _by_method(name) for name in arguments.method or ["ips"]}

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 
 import allfocus
@@ -110,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stacks", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--method", action="append", help="repeat it; ips by default")
+    parser.add_argument("--method", action="append", type=check_method, help="repeat it; ips by default")
     parser.add_argument("--only", action="append", help="name of a stack; repeat it; all by default")
     parser.add_argument(
         "--skip", action="append", default=["expected*", "reference*"], help="pictures that are no frames"

@@ -8,7 +8,7 @@ inside the region, the other outside, each blurred by a Gaussian of 1.5 to 6 pix
 zeros around the picture, which leaves a dark rim. `--enlarged 2` enlarges the photos first, so that they are as soft as
 pictures of cameras are at full size; `--noise 0.02` adds noise of that strength with the grain that demosaicing leaves,
 to the truth what the frame that is sharp there has of it. Prints the mean PSNR over 24 pairs, results rounded to 8
-bits. It uses public functions alone, so it runs on older versions too.
+bits. It fuses by public functions alone, so it runs on older versions too, which tell a wrong name only then.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -32,7 +33,7 @@ def main() -> None:
     """Prints a line for each method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--method", action="append", help="ips without it")
+    parser.add_argument("--method", action="append", type=check_method, help="ips without it")
     parser.add_argument("--zeros", action="store_true")
     parser.add_argument("--size", type=int, default=384)
     parser.add_argument("--enlarged", type=float, default=1.0)

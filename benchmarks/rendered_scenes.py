@@ -8,6 +8,7 @@ for each scene and one for the mean. `region_pairs.py` is the other half of the 
 import argparse
 
 import numpy as np
+from method_names import check_method
 from planned_scenes import SCENES
 
 import allfocus
@@ -20,7 +21,7 @@ LARGE = (("slope", (1600, 2000), 8, 4), ("foliage", (1600, 2000), 8, 4))
 def main() -> None:
     """Prints a line for each scene and one for the mean."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", action="append", help="ips without it")
+    parser.add_argument("--method", action="append", type=check_method, help="ips without it")
     methods = parser.parse_args().method or ["ips"]
     everything = []
     for name, size, frames, seed in (*SCENES, *LARGE):

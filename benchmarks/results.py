@@ -14,6 +14,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from method_names import check_method
+
 import allfocus
 from allfocus.cli.printing import progress_bar
 from allfocus.errors import AllfocusError
@@ -99,7 +101,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="for pictures and reports; default: reports/results, or /rivals")
     parser.add_argument("--page", type=Path, help="the page to write into; default: docs/results.md, or rivals.md")
     parser.add_argument("--protocol", action="append", choices=["grey", "rgb-mean"], help="default: both")
-    parser.add_argument("--method", action="append", default=[], help="one more method, such as ips-paper")
+    parser.add_argument(
+        "--method", action="append", type=check_method, default=[], help="one more method, such as ips-paper"
+    )
     parser.add_argument("--rivals", action="store_true", help="the networks of the literature, and their page")
     parser.add_argument("--ours", type=Path, help="of --rivals: the folder with weights that were trained here")
     parser.add_argument("--device", default="cpu", help="of --rivals: cpu, cuda or auto, for the networks")

@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 
 import allfocus
@@ -37,7 +38,7 @@ def decibels(fused: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", default="ips", help="ips, ips-hard, or a network's .onnx file")
+    parser.add_argument("--method", type=check_method, default="ips", help="ips, ips-hard, or a network's .onnx file")
     parser.add_argument("--size", default="640x480", help="width x height")
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--seed", type=int, default=3)

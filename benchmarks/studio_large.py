@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import tifffile
+from method_names import check_method
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 from studio_browser import browser_process, call, chromium, fuse, processor_seconds, running_studio
 from studio_panning import HEIGHT, WIDTH, look, measure
@@ -124,7 +125,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--strokes", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--method", default="ips")
+    parser.add_argument("--method", type=check_method, default="ips")
     parser.add_argument("--width", type=int, default=1600)
     parser.add_argument("--height", type=int, default=1000)
     arguments = parser.parse_args()

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 from rivals.peers import PEERS
 
@@ -95,7 +96,10 @@ def main() -> None:
     able = [method.name for method in allfocus.list_methods() if not method.extra]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--method", action="append", help="a method, or a network's .onnx file; all that can by default"
+        "--method",
+        action="append",
+        type=check_method,
+        help="a method, or a network's .onnx file; all that can by default",
     )
     parser.add_argument(
         "--peer", action="append", default=[], help="a peer, or none; all that are installed by default"

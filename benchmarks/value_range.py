@@ -9,6 +9,7 @@ half a step of the true one (methods without a depth: a dash). The aim is 0.3 dB
 import argparse
 
 import numpy as np
+from method_names import check_method
 from numpy.typing import NDArray
 
 import allfocus
@@ -38,7 +39,9 @@ def measure(scene: Scene, method: str, highest: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", action="append", help="repeat it; ips, depth-map and the pyramids by default")
+    parser.add_argument(
+        "--method", action="append", type=check_method, help="repeat it; ips, depth-map and the pyramids by default"
+    )
     parser.add_argument("--size", default="640x480", help="width x height")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

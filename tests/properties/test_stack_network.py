@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allfocus.network.decision import Decision, blend_unveiled, select_pixels
 from allfocus.network.inheritance import EXCLUSION
-from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, blend_unveiled, select_pixels
+from allfocus.network.stack_network import StackNetwork, StackNetworkConfig
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def load_script(path: str | Path, *, name: str | None = None) -> ModuleType:
-    """A script of this tree, run anew as a module.
+    """A script of this tree, run anew as a module; it finds the scripts beside it, as when it is started.
 
     Args:
         path: As seen from the top of the tree, such as ``benchmarks/results.py``.
@@ -22,7 +22,12 @@ def load_script(path: str | Path, *, name: str | None = None) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up, and one script the other
-    spec.loader.exec_module(module)
+    beside = str((ROOT / path).parent)
+    sys.path.insert(0, beside)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(beside)
     return module
 
 

@@ -142,7 +142,7 @@ class LevelOutput(NamedTuple):
     logits: NDArray[np.float32]
     """(n, H, W); a softmax over the frames gives their weights."""
     veil: NDArray[np.float32]
-    """(n, 4, H / 4, W / 4); see `allfocus.network.stack_network.Decision`."""
+    """(n, 4, H / 4, W / 4); see `allfocus.network.decision.Decision`."""
 
 
 class Above(NamedTuple):

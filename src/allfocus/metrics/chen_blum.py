@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allfocus.metrics.grey_levels import Picture, Plane, grey_triple, stretch_to_full_range
+from allfocus.metrics.grey_levels import Picture, Plane, grey_triple
 from allfocus.metrics.local_windows import centred_frequencies, fast_length
 
 
@@ -31,11 +31,8 @@ def contrast_preservation(fused: Picture, sources: Sequence[Picture], *, stretch
         >>> round(contrast_preservation(ramp, [ramp, ramp]), 9)
         1.0
     """
-    fused_levels, source_levels = grey_triple(fused, sources, metric="Q_CB")
-    planes = [fused_levels, *source_levels]
-    if stretch:
-        planes = [stretch_to_full_range(plane) for plane in planes]
-    fused_contrast, *source_contrasts = _masked_contrasts(planes)
+    target, planes = grey_triple(fused, sources, metric="Q_CB", stretch=stretch)
+    fused_contrast, *source_contrasts = _masked_contrasts([target, *planes])
     total_weight = np.sum([contrast**2 for contrast in source_contrasts], axis=0)
     silent = total_weight == 0
     total_weight[silent] = len(source_contrasts)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allfocus.metrics.grey_levels import Picture, Plane, grey_triple, stretch_to_full_range
+from allfocus.metrics.grey_levels import Picture, Plane, grey_triple
 from allfocus.metrics.local_windows import centred_frequencies, edge_strength
 
 _BLOCK = 16
@@ -31,13 +31,12 @@ def perceived_difference(fused: Picture, sources: Sequence[Picture]) -> float:
         >>> perceived_difference(ramp, [ramp, ramp])
         0.0
     """
-    fused_levels, source_levels = grey_triple(fused, sources, metric="Q_CV")
-    target = stretch_to_full_range(fused_levels)
+    target, planes = grey_triple(fused, sources, metric="Q_CV", stretch=True)
     height, width = target.shape
     radius = centred_frequencies(height, width, vertical=height / 8, horizontal=width / 8)[:, : width // 2 + 1]
     sensitivity = 2.6 * (0.0192 + 0.144 * radius) * np.exp(-((0.144 * radius) ** 1.1))
     difference, weights = 0.0, 0.0
-    for source in (stretch_to_full_range(levels) for levels in source_levels):
+    for source in planes:
         seen = np.fft.irfft2(np.fft.rfft2(source - target) * sensitivity, s=target.shape)
         saliency = _block_sums(edge_strength(source) ** 5)
         # Blocks that hang over the border are filled with zeros, which are counted in their mean.

@@ -133,14 +133,24 @@ def check_large_enough(picture: Picture, *, metric: str, smallest: int) -> None:
 
 
 def grey_triple(
-    fused: Picture, sources: Sequence[Picture], *, metric: str, smallest: int = 1, exactly_two: bool = False
+    fused: Picture,
+    sources: Sequence[Picture],
+    *,
+    metric: str,
+    smallest: int = 1,
+    exactly_two: bool = False,
+    stretch: bool = False,
 ) -> tuple[Plane, list[Plane]]:
-    """Return the grey levels of the fused picture and of each source, after :func:`check_sources`."""
+    """Return the grey levels of the fused picture and of each source, after :func:`check_sources`.
+
+    With ``stretch`` each by :func:`stretch_to_full_range`.
+    """
     check_sources(fused, sources, metric=metric, smallest=smallest, exactly_two=exactly_two)
-    return (
-        as_grey_levels(fused, what="the fused picture"),
-        [as_grey_levels(source, what=f"source {number}") for number, source in enumerate(sources, start=1)],
-    )
+    named = [(fused, "the fused picture"), *((source, f"source {n}") for n, source in enumerate(sources, start=1))]
+    # One after the other: of large pictures no plane is held twice.
+    levels = (as_grey_levels(picture, what=what) for picture, what in named)
+    target, *planes = map(stretch_to_full_range, levels) if stretch else levels
+    return target, planes
 
 
 def stretch_to_full_range(levels: Plane) -> Plane:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allfocus.metrics.grey_levels import Picture, Plane, grey_triple, stretch_to_full_range
+from allfocus.metrics.grey_levels import Picture, Plane, grey_triple
 
 
 def joint_distribution(first: Plane, second: Plane) -> Plane:
@@ -74,12 +74,11 @@ def normalized_mutual_information(fused: Picture, sources: Sequence[Picture]) ->
         >>> normalized_mutual_information(ramp, [ramp, ramp])
         2.0
     """
-    fused_levels, source_levels = grey_triple(fused, sources, metric="Q_MI")
     # The stretch maps levels one to one and so leaves the entropies as they are; the definition has it, so it is here.
-    target = stretch_to_full_range(fused_levels)
+    target, planes = grey_triple(fused, sources, metric="Q_MI", stretch=True)
     shares = []
-    for source in source_levels:
-        of_source, of_fused, together = entropies(stretch_to_full_range(source), target)
+    for source in planes:
+        of_source, of_fused, together = entropies(source, target)
         total = of_source + of_fused
         shares.append((total - together) / total if total > 0 else 0.5)
     return 4.0 * sum(shares) / len(shares)

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from allfocus.metrics.grey_levels import Picture, grey_triple, stretch_to_full_range
+from allfocus.metrics.grey_levels import Picture, grey_triple
 from allfocus.metrics.mutual_information import mutual_information
 
 
@@ -33,8 +33,8 @@ def nonlinear_correlation_information(fused: Picture, sources: Sequence[Picture]
         >>> nonlinear_correlation_information(every_level, [every_level, every_level])
         1.0
     """
-    fused_levels, source_levels = grey_triple(fused, sources, metric="Q_NCIE")
-    planes = [stretch_to_full_range(plane) for plane in (*source_levels, fused_levels)]
+    target, others = grey_triple(fused, sources, metric="Q_NCIE", stretch=True)
+    planes = [*others, target]
     correlation = np.eye(len(planes))
     for row, column in combinations(range(len(planes)), 2):
         correlation[row, column] = correlation[column, row] = mutual_information(planes[row], planes[column]) / 8.0

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allfocus.metrics.grey_levels import Picture, Plane, grey_triple, stretch_to_full_range
+from allfocus.metrics.grey_levels import Picture, Plane, grey_triple
 from allfocus.metrics.mutual_information import entropy, joint_distribution
 
 
@@ -39,7 +39,7 @@ def tsallis_mutual_information(
         >>> round(tsallis_mutual_information(flat, [ramp, ramp]), 9)
         0.0
     """
-    target, planes = _stretched(fused, sources, "Q_TE")
+    target, planes = grey_triple(fused, sources, metric="Q_TE", stretch=True)
     return sum(_shared_information(plane, target, order, swap_marginals) for plane in planes)
 
 
@@ -57,19 +57,12 @@ def normalized_tsallis_information(
         >>> 0 < normalized_tsallis_information(ramp, [ramp, ramp]) < 2
         True
     """
-    target, planes = _stretched(fused, sources, "Q_TE (normalised)", exactly_two=True)
+    target, planes = grey_triple(fused, sources, metric="Q_TE (normalised)", exactly_two=True, stretch=True)
     shared = sum(_shared_information(plane, target, order, swap_marginals) for plane in planes)
     entropies = [entropy(np.bincount(plane.astype(np.intp).ravel(), minlength=256) / plane.size) for plane in planes]
     between_sources = _shared_information(planes[0], planes[1], order, swap_marginals)
     available = sum(value**order for value in entropies) + between_sources
     return shared / available if available > 0 else 0.0
-
-
-def _stretched(
-    fused: Picture, sources: Sequence[Picture], metric: str, *, exactly_two: bool = False
-) -> tuple[Plane, list[Plane]]:
-    target, planes = grey_triple(fused, sources, metric=metric, exactly_two=exactly_two)
-    return stretch_to_full_range(target), [stretch_to_full_range(plane) for plane in planes]
 
 
 def _shared_information(first: Plane, second: Plane, order: float, swap_marginals: bool) -> float:

@@ -40,6 +40,15 @@ def keep(features: Tensor, inside: Tensor | None) -> Tensor:
     return features if inside is None else features * inside.to(features.dtype)
 
 
+def reduce_inside(inside: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Returns where there is something of the picture, at a half, a quarter and an eighth of the resolution."""
+    if inside is None:
+        return None, None, None
+    half = functional.max_pool2d(inside, 2)
+    quarter = functional.max_pool2d(half, 2)
+    return half, quarter, functional.max_pool2d(quarter, 2)
+
+
 def lay_channels_last(features: Tensor) -> Tensor:
     """Returns a map laid out as a GPU convolves fastest, and as it is a sequence of tokens; on a CPU the map as it is.
 

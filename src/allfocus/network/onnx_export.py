@@ -26,9 +26,10 @@ from allfocus.files.protection import InputFiles
 from allfocus.images.writing import check_output
 from allfocus.network.checkpoint import load_network
 from allfocus.network.contract import GRAPH_KEYS, OUTPUTS, SIZE_MULTIPLE, graph_inputs
+from allfocus.network.decision import Decision
 from allfocus.network.graph_file import graph_of, pack_graphs
 from allfocus.network.inheritance import EXCLUSION
-from allfocus.network.stack_network import Decision, StackNetwork
+from allfocus.network.stack_network import StackNetwork
 
 TOLERANCE = 1e-4
 """Largest difference allowed between the outputs of ONNX and torch."""

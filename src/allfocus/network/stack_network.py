@@ -4,7 +4,7 @@ A picture is decided from coarse to fine. At the coarsest level it is seen whole
 branch of Mamba blocks carries the evidence of each source across the picture. Every finer level gets the sources at its
 scale *and the decision of the level above*, and corrects it where it sees more. Blur of any width is a few pixels wide
 at some level, so context is found at coarse levels, where it is cheap: the finest levels of a large picture are decided
-by a small part of the network, the :class:`Refiner`, which looks at little more than the detail itself.
+by a small part of the network, the :class:`.Refiner`, which looks at little more than the detail itself.
 
 Every source goes through the same layers and sees, besides its own features, their mean and maximum over all sources;
 the order of the sources therefore cannot matter. A source against which the level above has decided with a margin of
@@ -19,22 +19,22 @@ Light adds up, so a veil can be taken off again (:func:`.veils.unveil`), which n
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep, lay_channels_last
-from allfocus.network.contract import LEFT_OUT
-from allfocus.network.inheritance import competition, distance_behind, double, inherit, lead
-from allfocus.network.veils import local_light, unveil
+from allfocus.network.blocks import DIRECTIONS, HeadMambaBlock, ResBlock, keep, lay_channels_last, reduce_inside
+from allfocus.network.convolutions import convolve_both, convolve_cells, convolve_to_pixels
+from allfocus.network.decision import Decision
+from allfocus.network.exchange import Exchange, compare_sources
+from allfocus.network.inheritance import competition, distance_behind, inherit, lead
+from allfocus.network.refiner import Refiner
+from allfocus.network.veils import correct_veil, veil_inputs
 
 REACH = 41
 """Pixels from which a level's picture at one place can be influenced, to each side, by the frames and by the decision
 of the level above; its logits follow from what is within 35 pixels. Windows of fusion see a little less around them."""
-REFINER_REACH = 11
-"""The same of the refiner, whose context is the decision of the level above."""
 
 
 @dataclass(frozen=True)
@@ -64,107 +64,6 @@ class StackNetworkConfig:
     """Channels of the veil's head, at a quarter of the resolution."""
     refiner_channels: int = 32
     """Channels of the refiner, at half resolution."""
-
-
-class Decision(NamedTuple):
-    """What one level says."""
-
-    logits: Tensor
-    """(batch, sources, height, width); a softmax over the sources gives the weights."""
-    veil: Tensor
-    """(batch, sources, 4, height / 4, width / 4): opacity (negative for none) and the colour of the veil in light, as
-    its difference from the source's own local mean."""
-
-
-def average_of(by_source: Tensor, competing: Tensor | None) -> Tensor:
-    """Returns the mean (batch, channels, height, width) of the features of all sources, as far as they compete.
-
-    Args:
-        by_source: (batch, sources, channels, height, width).
-        competing: (batch, sources, height, width) how far a source is still in the running, 0 to 1; None for all.
-    """
-    if competing is None:
-        return lay_channels_last(by_source.mean(1))
-    share = competing[:, :, None].to(by_source.dtype)
-    return lay_channels_last((share * by_source).sum(1) / share.sum(1))
-
-
-class Exchange(nn.Module):
-    """Lets every source see the mean and the maximum of all competing sources' features."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.mix = nn.Conv2d(3 * channels, channels, 1)
-
-    def forward(self, features: Tensor, sources: int, competing: Tensor | None) -> Tensor:
-        """Returns features of the same shape (batch * sources, channels, height, width).
-
-        Args:
-            features: of all sources.
-            sources: how many.
-            competing: (batch, sources, height, width) how far a source is still in the running, 0 to 1; None for all.
-        """
-        by_source = torch.unflatten(features, 0, (-1, sources))
-        average = average_of(by_source, competing)
-        if competing is None:
-            highest = by_source.amax(1)
-        else:
-            share = competing[:, :, None].to(features.dtype)
-            # Fades out before it is left out, so that nothing jumps.
-            highest = (by_source - torch.where(share > 0, 8 * (1 - share), -LEFT_OUT)).amax(1)
-        highest = lay_channels_last(highest)
-        weight, width = self.mix.weight, features.shape[1]
-        own, mean, maximum = weight[:, :width], weight[:, width : 2 * width], weight[:, 2 * width :]
-        # The mixing of [own, mean, maximum] in three parts, because the last two are the same for all sources.
-        shared = functional.conv2d(average, mean, self.mix.bias) + functional.conv2d(highest, maximum)
-        update = torch.unflatten(functional.conv2d(features, own), 0, (-1, sources)) + shared[:, None]
-        return features + functional.relu(update.flatten(0, 1))
-
-
-class Refiner(nn.Module):
-    """Corrects the decision of the level above by the detail of this one, for a quarter of the cost.
-
-    What it says follows from REFINER_REACH pixels around: windows need a small margin, and context must have come from
-    above.
-    """
-
-    def __init__(self, config: StackNetworkConfig) -> None:
-        super().__init__()
-        width = config.refiner_channels
-        # Of a source: four pixels of three colours, and what the level above says.
-        self.stem = nn.Conv2d(13, width, 3, padding=1)
-        self.detail = nn.Conv2d(width, width, 3, padding=1)
-        self.exchange = Exchange(width)
-        self.merge = nn.Conv2d(width, width, 3, padding=1)
-        self.head = nn.Conv2d(width, 4, 3, padding=1)
-        self.inheritance = nn.Parameter(torch.ones(()))
-        self.veil_first = nn.Conv2d(width + 10, config.veil_channels, 1)
-        self.veil_second = nn.Conv2d(config.veil_channels, 4, 1)
-        # It begins as the decision of the level above, enlarged.
-        for layer in (self.head, self.veil_second):
-            for parameter in layer.parameters():
-                nn.init.zeros_(parameter)
-
-    def forward(self, frames: Tensor, above: Decision, inside: Tensor | None = None) -> Decision:
-        """Returns the decision at the scale of the frames; see :meth:`StackNetwork.forward`."""
-        sources = frames.shape[1]
-        behind = distance_behind(above.logits)
-        competing = competition(behind)
-        here, _, _ = _reduced(inside)
-        prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
-        weight = self.stem.weight
-        seen = convolve_cells(frames, weight[:, :12], self.stem.bias, here)
-        seen = seen + lay_channels_last(functional.conv2d(keep(prior.to(seen.dtype), here), weight[:, 12:], padding=1))
-        features = keep(functional.relu(seen), here)
-        features = functional.relu(self.detail(features))
-        merged = functional.relu(self.merge(keep(self.exchange(features, sources, competing), here)))
-        merged = keep(merged, here)
-        logits = torch.unflatten(convolve_to_pixels(merged, self.head).float()[:, 0], 0, (-1, sources))
-        logits = inherit(logits, self.inheritance, behind, competing)
-        colours, before = _veil_inputs(frames, above, competing)
-        seen = convolve_both(functional.avg_pool2d(merged, 2), colours.to(merged.dtype), self.veil_first)
-        update = self.veil_second(functional.relu(seen))
-        return Decision(logits, _correct_veil(before, update))
 
 
 class StackNetwork(nn.Module):
@@ -218,7 +117,7 @@ class StackNetwork(nn.Module):
         self.veil_second = nn.Conv2d(config.veil_channels, 4, 3, padding=1)
         for parameter in self.veil_second.parameters():
             nn.init.zeros_(parameter)
-        self.refiner = Refiner(config)
+        self.refiner = Refiner(config.refiner_channels, veil_channels=config.veil_channels)
 
     def refine(self, frames: Tensor, above: Decision, inside: Tensor | None = None) -> Decision:
         """Returns the decision at the scale of the frames by the refiner alone."""
@@ -238,13 +137,13 @@ class StackNetwork(nn.Module):
                 edge.
         """
         sources = frames.shape[1]
-        here, near, far = _reduced(inside)
+        here, near, far = reduce_inside(inside)
         features = convolve_cells(frames, self.stem.weight, self.stem.bias, here)
         behind, competing = None, None
         if above is not None:
             behind = distance_behind(above.logits)
             competing = competition(behind)
-        features = self._compare(features, sources, competing)
+        features = compare_sources(features, sources, competing, self.comparison)
         if behind is not None:
             prior = torch.tanh(lead(behind) / 4).flatten(0, 1)[:, None]
             features = features + lay_channels_last(self.prior_stem(keep(prior.to(features.dtype), here)))
@@ -264,15 +163,6 @@ class StackNetwork(nn.Module):
         if behind is not None and competing is not None:
             logits = inherit(logits, self.inheritance, behind, competing)
         return Decision(logits, self._veil(frames, context, above, competing, near))
-
-    def _compare(self, features: Tensor, sources: int, competing: Tensor | None) -> Tensor:
-        """Returns features less what the mean of all competing sources has of them.
-
-        Before anything is bent: so a source can be seen pixel by pixel as it differs from the others.
-        """
-        by_source = torch.unflatten(features, 0, (-1, sources))
-        average: Tensor = self.comparison(average_of(by_source, competing))
-        return (by_source - average[:, None]).flatten(0, 1)
 
     def _context(
         self,
@@ -301,10 +191,10 @@ class StackNetwork(nn.Module):
         competing: Tensor | None,
         near: Tensor | None,
     ) -> Tensor:
-        colours, before = _veil_inputs(frames, above, competing)
+        colours, before = veil_inputs(frames, None if above is None else above.veil, competing)
         seen = convolve_both(context, keep(colours.to(context.dtype), near), self.veil_first)
         update = self.veil_second(keep(functional.relu(seen), near))
-        return _correct_veil(before, update)
+        return correct_veil(before, update)
 
     def levels(
         self, frames: Tensor, count: int, *, with_context: int | None = None, inside: Tensor | None = None
@@ -328,96 +218,8 @@ class StackNetwork(nn.Module):
             yield small, decision
 
 
-def _reduced(inside: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Returns where there is something of the picture, at a half, a quarter and an eighth of the resolution."""
-    if inside is None:
-        return None, None, None
-    half = functional.max_pool2d(inside, 2)
-    quarter = functional.max_pool2d(half, 2)
-    return half, quarter, functional.max_pool2d(quarter, 2)
-
-
-def convolve_cells(frames: Tensor, weight: Tensor, bias: Tensor | None, inside: Tensor | None) -> Tensor:
-    """Returns the convolution of the frames in cells of 2 x 2 pixels, (batch * sources, out, height / 2, width / 2).
-
-    Args:
-        frames: (batch, sources, 3, height, width).
-        weight: (out, 12, 3, 3), of the four pixels of each colour in 3 x 3 cells.
-        bias: (out,)
-        inside: 1 for cells of the picture and 0 beyond its end; None if it ends where the frames do.
-    """
-    values = frames.flatten(0, 1) - 0.5
-    if inside is None and not frames.is_cuda:
-        # One convolution of 6 x 6 pixels with a stride of 2 is the same, and need not move every pixel first.
-        taps = torch.unflatten(weight, 1, (3, 2, 2)).permute(0, 1, 4, 2, 5, 3).reshape(-1, 3, 6, 6)
-        return functional.conv2d(values, taps, bias, stride=2, padding=2)
-    cells = lay_channels_last(keep(functional.pixel_unshuffle(values, 2), inside))
-    return functional.conv2d(cells, weight, bias, padding=1)
-
-
-def convolve_to_pixels(features: Tensor, layer: nn.Conv2d) -> Tensor:
-    """Returns what a 3 x 3 convolution with four outputs says of the pixels of each cell, (batch, 1, height, width).
-
-    Args:
-        features: (batch, channels, height / 2, width / 2), both even.
-        layer: its outputs are the pixels of a cell, row by row.
-    """
-    if features.is_cuda:
-        return functional.pixel_shuffle(layer(features), 2)
-    # The same for four cells at once: processors convolve sixteen outputs in the time of four.
-    shifted = [functional.pad(layer.weight, (b, 1 - b, a, 1 - a)) for a in (0, 1) for b in (0, 1)]
-    weight = torch.stack(shifted).reshape(2, 2, 2, 2, -1, 4, 4).transpose(1, 2).flatten(0, 3)
-    bias = None if layer.bias is None else layer.bias.view(1, 2, 1, 2).expand(2, 2, 2, 2).flatten()
-    return functional.pixel_shuffle(functional.conv2d(features, weight, bias, stride=2, padding=1), 4)
-
-
-def convolve_both(first: Tensor, second: Tensor, layer: nn.Conv2d) -> Tensor:
-    """Returns the convolution of two maps, one after the other in its channels, without joining them.
-
-    Processors have a fast way for channels in multiples of 16, which the sum of both is not.
-    """
-    weight, width = layer.weight, first.shape[1]
-    seen = functional.conv2d(first, weight[:, :width], layer.bias, padding=layer.padding)
-    return seen + functional.conv2d(lay_channels_last(second), weight[:, width:], padding=layer.padding)
-
-
 def reduce_frames(frames: Tensor, level: int) -> Tensor:
     """Returns the frames (batch, sources, 3, height, width) of a level: means of 2 ** level pixels along each side."""
     if level == 0:
         return frames
     return torch.unflatten(functional.avg_pool2d(frames.flatten(0, 1), 2**level), 0, frames.shape[:2])
-
-
-def _veil_inputs(frames: Tensor, above: Decision | None, competing: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns what a veil is told by at a quarter of the resolution, and the veil (batch, sources, 4, h, w) from above.
-
-    The former (batch * sources, 10, h, w): the source's own colour, the brightest of all sources, the veil from above.
-    """
-    colour = local_light(frames)
-    brightest, before = colour.amax(1, keepdim=True), colour.new_zeros(*colour.shape[:2], 4, *colour.shape[3:])
-    if above is not None and competing is not None:
-        near = functional.max_pool2d(competing, 2)[:, :, None] > 0
-        brightest = torch.where(near, colour, 0.0).amax(1, keepdim=True)
-        # Of a source that is left out nothing is known, whether or not somebody has computed it.
-        there = functional.max_pool2d(competing, 4)[:, :, None] > 0
-        known = torch.where(there, above.veil, 0.0)
-        before = torch.unflatten(double(known.flatten(0, 1)), 0, above.veil.shape[:2])
-    return torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1), before
-
-
-def _correct_veil(before: Tensor, update: Tensor) -> Tensor:
-    """Returns the veil of a level: that of the level above, corrected."""
-    return before + torch.unflatten(update.float(), 0, before.shape[:2])
-
-
-def blend_unveiled(frames: Tensor, decision: Decision) -> Tensor:
-    """Returns the picture (batch, 3, height, width) of one level: the sources without their veils, weighted."""
-    return select_pixels(unveil(frames, decision.veil), decision.logits)
-
-
-def select_pixels(frames: Tensor, logits: Tensor) -> Tensor:
-    """Returns the fused pictures (batch, 3, height, width): frames weighted by the softmax of their logits.
-
-    `allfocus.fusion.blending` has the same for arrays.
-    """
-    return (logits.softmax(dim=1)[:, :, None] * frames).sum(1)

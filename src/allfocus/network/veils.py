@@ -1,4 +1,6 @@
-"""Veils: what lies nearer than a source's focus and is blurred over what the source shows sharply, and taking it off.
+"""Veils: what lies nearer than a source's focus and is blurred over what the source shows sharply.
+
+What the network is told of them, and how they are taken off.
 
 Light adds up, so the veil of a source is an opacity and the light that it adds; see :mod:`.stack_network`.
 """
@@ -8,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY
+from allfocus.network.inheritance import double
 
 GAMMA = 2.0
 """How values stand to light when a veil is taken off: nearly the curve of most pictures, and cheap both ways."""
@@ -31,6 +34,28 @@ def veil_light(frames: Tensor, veil: Tensor) -> tuple[Tensor, Tensor]:
     """
     opacity = veil[:, :, :1].clamp(0.0, LARGEST_OPACITY)
     return opacity, opacity * (local_light(frames) + veil[:, :, 1:])
+
+
+def veil_inputs(frames: Tensor, above: Tensor | None, competing: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns what a veil is told by at a quarter of the resolution, and the veil (batch, sources, 4, h, w) from above.
+
+    The former (batch * sources, 10, h, w): the source's own colour, the brightest of all sources, the veil from above.
+    """
+    colour = local_light(frames)
+    brightest, before = colour.amax(1, keepdim=True), colour.new_zeros(*colour.shape[:2], 4, *colour.shape[3:])
+    if above is not None and competing is not None:
+        near = functional.max_pool2d(competing, 2)[:, :, None] > 0
+        brightest = torch.where(near, colour, 0.0).amax(1, keepdim=True)
+        # Of a source that is left out nothing is known, whether or not somebody has computed it.
+        there = functional.max_pool2d(competing, 4)[:, :, None] > 0
+        known = torch.where(there, above, 0.0)
+        before = torch.unflatten(double(known.flatten(0, 1)), 0, above.shape[:2])
+    return torch.cat([colour, brightest.expand_as(colour), before], dim=2).flatten(0, 1), before
+
+
+def correct_veil(before: Tensor, update: Tensor) -> Tensor:
+    """Returns the veil of a level: that of the level above, corrected."""
+    return before + torch.unflatten(update.float(), 0, before.shape[:2])
 
 
 def unveil(frames: Tensor, veil: Tensor) -> Tensor:

@@ -5,8 +5,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from allfocus.network.contract import LEFT_OUT
+from allfocus.network.decision import Decision
 from allfocus.network.inheritance import EXCLUSION
-from allfocus.network.stack_network import Decision, StackNetwork
+from allfocus.network.stack_network import StackNetwork
 from allfocus.network.veils import local_light, unveil
 from allfocus.rivals.learning import Objective
 from allfocus.training.batches import Batch

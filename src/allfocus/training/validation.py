@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from allfocus.network.stack_network import StackNetwork, blend_unveiled
+from allfocus.network.decision import blend_unveiled
+from allfocus.network.stack_network import StackNetwork
 from allfocus.rivals.learning import Objective
 from allfocus.training.batches import Batch
 from allfocus.training.photos import PhotoBank

@@ -1,29 +1,19 @@
-"""`ips`: shapes, switches, what its logits mean, what it sees, and how veils are taken off."""
+"""`ips`: shapes, switches, what it sees, sources that are out, and how veils are taken off."""
 
 import dataclasses
 import math
 
 import pytest
 import torch
-from torch.nn import functional
 
 from allfocus.fusion import windows
 from allfocus.fusion.settings import AS_CHOSEN
 from allfocus.network.blocks import HeadMambaBlock, ResBlock
 from allfocus.network.contract import FAINTEST_OPACITY, LARGEST_OPACITY
+from allfocus.network.decision import Decision, blend_unveiled
 from allfocus.network.inheritance import EXCLUSION, distance_behind, lead
-from allfocus.network.stack_network import (
-    REACH,
-    REFINER_REACH,
-    Decision,
-    StackNetwork,
-    StackNetworkConfig,
-    blend_unveiled,
-    convolve_both,
-    convolve_cells,
-    convolve_to_pixels,
-    select_pixels,
-)
+from allfocus.network.refiner import REFINER_REACH
+from allfocus.network.stack_network import REACH, StackNetwork, StackNetworkConfig
 from allfocus.network.veils import local_light, unveil
 
 SMALL = StackNetworkConfig(
@@ -134,18 +124,6 @@ def test_a_fresh_further_block_is_as_if_it_were_not_there():
     assert torch.equal(network.whole_branch[0](features), features)
 
 
-def test_sources_are_compared_with_the_mean_of_those_that_compete():
-    network = small()
-    with torch.no_grad():
-        network.comparison.weight.copy_(torch.eye(8)[:, :, None, None])
-    features = torch.rand(3, 8, 16, 16, generator=torch.Generator().manual_seed(2))
-    alike = network._compare(features, 3, None)
-    torch.testing.assert_close(alike, features - features.mean(0), rtol=0, atol=1e-6)
-    competing = torch.tensor([1.0, 1.0, 0.0])[None, :, None, None].expand(1, 3, 16, 16)
-    two = network._compare(features, 3, competing)
-    torch.testing.assert_close(two, features - features[:2].mean(0), rtol=0, atol=1e-6)
-
-
 def test_a_fresh_network_takes_no_veil_off():
     with torch.random.fork_rng():
         frames = torch.rand(1, 2, 3, 32, 32)
@@ -215,18 +193,6 @@ def test_the_refiner_reaches_exactly_as_far_as_stated(transposed):
     assert windows.REFINER_MARGIN >= REFINER_REACH
 
 
-def test_a_fresh_refiner_says_what_the_level_above_said():
-    fresh = StackNetwork(SMALL)
-    frames, logits, veil = random_level(3, 32, 48)
-    found = decide(fresh, frames, logits.clamp(-2, 2), veil, refine=True)
-    large = torch.nn.functional.interpolate(logits.clamp(-2, 2), scale_factor=2.0, mode="bilinear")
-    gained = found["logits"] - found["logits"].amax(1, keepdim=True)
-    small_gap = large - large.amax(1, keepdim=True)
-    # Where the best changes between two pixels above, being behind is not linear.
-    assert float((gained - small_gap).abs().median()) < 1e-5
-    assert float((gained.argmax(1) == small_gap.argmax(1)).float().mean()) > 0.95
-
-
 # Beyond the end of the picture
 
 
@@ -252,26 +218,6 @@ def test_what_frames_repeat_beyond_the_end_of_the_picture_is_not_seen(refine, pa
     torch.testing.assert_close(found["logits"][..., :64, :80], expected["logits"], rtol=0, atol=1e-5)
     seen = decide(network, *padded, refine=refine)
     assert float((seen["logits"][..., :64, :80] - expected["logits"]).abs().max()) > 0.01
-
-
-def test_one_convolution_of_pixels_is_that_of_their_cells():
-    frames, weight, bias = torch.rand(2, 3, 3, 16, 24), torch.randn(5, 12, 3, 3), torch.randn(5)
-    cells = functional.pixel_unshuffle(frames.flatten(0, 1) - 0.5, 2)
-    expected = functional.conv2d(cells, weight, bias, padding=1)
-    torch.testing.assert_close(convolve_cells(frames, weight, bias, None), expected, atol=1e-4, rtol=0)
-    torch.testing.assert_close(convolve_cells(frames, weight, bias, torch.ones(1, 1, 8, 12)), expected)
-
-
-def test_the_pixels_of_four_cells_at_once_are_those_of_each():
-    layer, features = torch.nn.Conv2d(6, 4, 3, padding=1), torch.randn(2, 6, 8, 12)
-    expected = functional.pixel_shuffle(layer(features), 2)
-    torch.testing.assert_close(convolve_to_pixels(features, layer), expected, atol=1e-5, rtol=0)
-
-
-def test_two_maps_are_convolved_as_if_they_were_joined():
-    layer, first, second = torch.nn.Conv2d(7, 3, 3, padding=1), torch.randn(2, 5, 6, 8), torch.randn(2, 2, 6, 8)
-    expected = layer(torch.cat([first, second], dim=1))
-    torch.testing.assert_close(convolve_both(first, second, layer), expected, atol=1e-5, rtol=0)
 
 
 def test_pixels_beyond_the_reach_change_nothing():
@@ -369,42 +315,6 @@ def test_how_far_sources_are_behind_and_ahead():
     shared = torch.tensor([1.0, 1.0, 0.0])[None, :, None, None]
     assert lead(distance_behind(shared)).flatten().tolist() == [0, 0, -1]
     assert lead(distance_behind(logits[:, :1])).flatten().tolist() == [EXCLUSION]
-
-
-# From logits to pixels
-
-
-def test_a_certain_selection_copies_pixels_exactly():
-    generator = torch.Generator().manual_seed(0)
-    frames = torch.rand(1, 3, 3, 16, 24, generator=generator)
-    chosen = torch.randint(3, (1, 16, 24), generator=generator)
-    logits = 200.0 * torch.nn.functional.one_hot(chosen, 3).permute(0, 3, 1, 2)
-    expected = frames.gather(1, chosen[:, None, None].expand(-1, -1, 3, -1, -1))[:, 0]
-    assert torch.equal(select_pixels(frames, logits), expected)
-
-
-def test_an_even_selection_is_the_mean_of_the_sources():
-    frames = torch.rand(2, 4, 3, 16, 16)
-    torch.testing.assert_close(select_pixels(frames, torch.zeros(2, 4, 16, 16)), frames.mean(1))
-
-
-def test_the_weight_of_a_source_is_the_softmax_of_its_logit():
-    frames = torch.zeros(1, 2, 3, 8, 8)
-    frames[:, 1] = 1
-    logits = torch.zeros(1, 2, 8, 8)
-    logits[:, 1] = 1.5
-    expected = torch.full((1, 3, 8, 8), 1 / (1 + math.exp(-1.5)))
-    torch.testing.assert_close(select_pixels(frames, logits), expected)
-
-
-@pytest.mark.parametrize("sources", [1, 4])
-def test_one_source_or_equal_ones_give_that_picture(sources):
-    generator = torch.Generator().manual_seed(sources)
-    frame = torch.rand(1, 1, 3, 32, 48, generator=generator)
-    frames = frame.expand(-1, sources, -1, -1, -1)
-    logits = 3 * torch.randn(1, sources, 32, 48, generator=generator)
-    picture = blend_unveiled(frames, Decision(logits, torch.zeros(1, sources, 4, 8, 12)))
-    torch.testing.assert_close(picture, frame[:, 0], rtol=0, atol=1e-5)
 
 
 # Veils

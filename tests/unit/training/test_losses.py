@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from allfocus.network.contract import LEFT_OUT
+from allfocus.network.decision import Decision, select_pixels
 from allfocus.network.inheritance import EXCLUSION
-from allfocus.network.stack_network import Decision, StackNetwork, StackNetworkConfig, reduce_frames, select_pixels
+from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, reduce_frames
 from allfocus.network.veils import local_light, unveil
 from allfocus.training.batches import Batch
 from allfocus.training.losses import (

@@ -8,7 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, blend_unveiled, reduce_frames
+from allfocus.network.decision import blend_unveiled
+from allfocus.network.stack_network import StackNetwork, StackNetworkConfig, reduce_frames
 from allfocus.training.recipe import DataRecipe, LogRecipe, Recipe
 from allfocus.training.samples import draw_batch
 from allfocus.training.shuffle_recipe import ShuffleRecipe
