@@ -13,10 +13,10 @@ from allfocus.datasets.catalogue import dataset_catalogue
 from allfocus.errors import AllfocusError
 from allfocus.fusion.accelerators import ACCELERATORS, cache_file, installed_providers
 from allfocus.fusion.devices import DEVICES
-from allfocus.fusion.inference import accelerators_here, judge_device, processor_count
+from allfocus.fusion.inference import accelerators_here, judge_device
 from allfocus.fusion.methods import method_catalogue
 from allfocus.images.memory import available_memory
-from allfocus.machine import cache_folder, usable_cores
+from allfocus.machine import cache_folder, processor_count, usable_cores
 from allfocus.metrics.catalogue import metric_catalogue
 from allfocus.plugins import DATASETS_GROUP, METHODS_GROUP, METRICS_GROUP, Catalogue
 from allfocus.version import __version__

@@ -53,6 +53,19 @@ def limited_cores(most: int | None) -> Iterator[None]:
         _LIMIT.remove(most)
 
 
+def processor_count() -> int:
+    """Cores to use: what it was told, what OMP_NUM_THREADS says, or those this process may run on.
+
+    The variable is what numerical libraries agree on, and what parallel workers set to 1.
+    """
+    if (limit := core_limit()) is not None:
+        return limit
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return usable_cores()
+
+
 def cache_folder() -> Path:
     """Where this program may keep what can be made again: a folder in the user's cache, as the system has it.
 

@@ -12,9 +12,8 @@ import pytest
 
 import allfocus
 from allfocus.errors import InputError
-from allfocus.fusion.inference import processor_count
 from allfocus.images.listing import list_files
-from allfocus.machine import limited_cores, usable_cores
+from allfocus.machine import limited_cores, processor_count, usable_cores
 
 FAST = ("--method", "average")
 

@@ -65,6 +65,21 @@ def walk_from_any(
     return best
 
 
+def walking_order(count: int, reference: int) -> list[int]:
+    """The order in which a pass from the reference reads the frames, unless it has to begin again from another.
+
+    Example:
+        >>> walking_order(5, 2)
+        [2, 3, 4, 1, 0]
+    """
+    onwards, back = _directions(count, reference)
+    return [reference, *onwards, *back]
+
+
+def _directions(count: int, reference: int) -> tuple[range, range]:
+    return range(reference + 1, count), range(reference - 1, -1, -1)
+
+
 def walk_frames(read: ReadFrame, count: int, model: str, reference: int, report: Callable[[int, int], None]) -> Walk:
     """One pass over the frames, from the reference to the end and from the reference to the beginning."""
     walk = Walk(reference, count)
@@ -73,7 +88,7 @@ def walk_frames(read: ReadFrame, count: int, model: str, reference: int, report:
     walk.agreements[reference] = 1.0
     done = 1
     report(done, count)
-    for direction in (range(reference + 1, count), range(reference - 1, -1, -1)):
+    for direction in _directions(count, reference):
         before: list[tuple[int, PreparedFrame]] = [(reference, middle)]
         for index in direction:
             frame = _prepare(read, index, walk)

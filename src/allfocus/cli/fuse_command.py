@@ -115,8 +115,9 @@ def _print_summary(result: "StackFusion", seconds: float) -> None:
 
 def _details(result: "StackFusion") -> dict[str, object]:
     """What ``--verbose`` adds."""
-    from allfocus.fusion.inference import choose_device, processor_count
+    from allfocus.fusion.inference import choose_device
     from allfocus.fusion.method_choice import find_method
+    from allfocus.machine import processor_count
 
     alignment, settings = result.alignment, result.settings
     runs_network = find_method(str(settings["method"])).abilities.devices

@@ -24,7 +24,7 @@ from allfocus.fusion.blending import (
 from allfocus.fusion.certainty import competing_evidence, firmness_of, settle_core
 from allfocus.fusion.decisions import EXCLUSION, LevelDecisions, Tile, make_tile
 from allfocus.fusion.frame_source import FrameSource, enlarge
-from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
+from allfocus.fusion.inference import Above, LevelOutput, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
 from allfocus.fusion.planning import Plan
 from allfocus.fusion.unveiling import Veil, believable, read_veil, unveil
@@ -45,6 +45,7 @@ from allfocus.fusion.windows import (
     within,
 )
 from allfocus.images.transfer import Curve
+from allfocus.machine import processor_count
 
 MOST_WORKERS = 8
 """Windows at work at once."""

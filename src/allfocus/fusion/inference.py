@@ -27,7 +27,6 @@ from allfocus.fusion.accelerators import (
 )
 from allfocus.fusion.decisions import VEIL_CHANNELS
 from allfocus.fusion.network_checks import read_network, require_finite
-from allfocus.machine import core_limit, usable_cores
 from allfocus.network.contract import graph_inputs
 from allfocus.network.graph_file import graph_of
 
@@ -243,19 +242,6 @@ def three_channels(frame: NDArray[np.float32]) -> NDArray[np.float32]:
 def weights_folder() -> Traversable:
     """Where the shipped weights lie."""
     return importlib.resources.files("allfocus") / "weights"
-
-
-def processor_count() -> int:
-    """Cores to use: what it was told, what OMP_NUM_THREADS says, or those this process may run on.
-
-    The variable is what numerical libraries agree on, and what parallel workers set to 1.
-    """
-    if (limit := core_limit()) is not None:
-        return limit
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    return usable_cores()
 
 
 def _stamp(weights: str | None) -> tuple[int, int]:

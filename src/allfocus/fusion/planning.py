@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from allfocus.fusion.blending import settle_logits, stack_evidence
 from allfocus.fusion.decisions import LevelDecisions, Tile, make_tile
 from allfocus.fusion.frame_source import FrameSource
-from allfocus.fusion.inference import Above, LevelOutput, processor_count, run_level
+from allfocus.fusion.inference import Above, LevelOutput, run_level
 from allfocus.fusion.network_frames import forbid_missing, prepare_frames
 from allfocus.fusion.settings import AS_CHOSEN, DecisionSettings
 from allfocus.fusion.unveiling import light_range
 from allfocus.fusion.windows import NOISE_ENERGY, Area, coarsest_level, halve_area, level_size, pad_to_steps, whole_area
 from allfocus.images.spool import reduce_frame
+from allfocus.machine import processor_count
 
 PREFERENCE = 1.0
 """Logits by which `prefer` favours one end of the stack over the other: enough where the network is in two minds."""

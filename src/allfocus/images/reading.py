@@ -1,6 +1,7 @@
 """A file -> a picture, whatever its format; whatever a decoder raises becomes an error about that file."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -123,9 +124,8 @@ def require_format(file: BinaryIO, path: Path) -> Format:
 def guarded(path: Path, action: Callable[[], Result]) -> Result:
     """What an action on a file gives; whatever a decoder raises becomes an error about that file."""
     try:
-        with warnings.catch_warnings():
-            # Decoders warn about odd metadata of files that they read well; that is no news for the user.
-            warnings.simplefilter("ignore")
+        # Decoders warn about odd metadata of files that they read well; that is no news for the user.
+        with _QUIET:
             return action()
     except AllfocusError as error:
         error.set_place(path)
@@ -140,3 +140,32 @@ def guarded(path: Path, action: Callable[[], Result]) -> Result:
         raise InputError(
             f"the file is truncated or damaged ({detail[:160]}); copy it again", where=path, code="damaged-picture"
         ) from error
+
+
+class _Quiet:
+    """Inside, there are no warnings: the first thread to come in ends them, the last to leave brings them back.
+
+    ``warnings.catch_warnings`` alone is for one thread: of two that overlap, the second brings back what the first has
+    made.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._before = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._before.__exit__(None, None, None)
+
+
+_QUIET = _Quiet()

@@ -1,8 +1,8 @@
-"""The frames of a stack that was opened, decoded one at a time, in one range of values and one development."""
+"""The frames of a stack that was opened, decoded one at a time or a few ahead, in one range and one development."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +18,18 @@ from allfocus.images.frame_corrections import FrameCorrections
 from allfocus.images.frame_file import FrameFile
 from allfocus.images.image import Image, require_stack
 from allfocus.images.limits import MAX_PIXELS
-from allfocus.images.memory import require_room
+from allfocus.images.memory import available_memory, require_room
+from allfocus.images.read_ahead import ReadAhead
 from allfocus.images.reading import errors_about, guarded, read_image
 from allfocus.images.transfer import Curve, find_curve
 from allfocus.images.value_range import UNIT, ValueRange, common_range, extremes_of
 from allfocus.images.video import VideoReader
+from allfocus.machine import processor_count
+
+MOST_AHEAD = 4
+"""Frames decoded ahead at a time, on as many cores: then decoding is no longer what there is to wait for."""
+SHARE_AHEAD = 8
+"""One part in so many of the free memory may be taken by them."""
 
 
 class StackReader:
@@ -70,6 +77,7 @@ class StackReader:
         self._values: ValueRange | None = None
         self._corrections: FrameCorrections | None = None
         self._videos: dict[Path, VideoReader] = {}
+        self._ahead = ReadAhead(lambda index: self.decode(self.frames[index]))
         self._rim_finder = RimFinder()
         self._filled = FoundRims({})
 
@@ -153,7 +161,7 @@ class StackReader:
         self._kept = None  # two frames are never held at once, beyond those for which there is room
         frame = self.frames[index]
         values = self.value_range
-        image = self.decode(frame)
+        image = self._ahead.take(index)
         require_promise(frame, image)
         if not values.is_unit:
             image = replace(image, pixels=values.to_unit(image.pixels))
@@ -174,6 +182,27 @@ class StackReader:
         if self._first is None or index < self._first[0]:
             self._first = (index, _without_pixels(image))
         return image
+
+    @contextmanager
+    def ahead(self, order: Sequence[int]) -> Iterator[None]:
+        """Inside, frames are decoded ahead in the order in which they will be read, as cores and memory allow.
+
+        Nothing else changes: what is wrong with a frame is an error when it is read.
+        """
+        missing = [index for index in order if 0 <= index < self.count and index not in self._store]
+        # A video is gone through by one reader, frame by frame.
+        of_video = any(self.frames[index].of_video for index in missing)
+        free = available_memory()
+        room = MOST_AHEAD if free is None else free // SHARE_AHEAD // self._decoded_bytes()
+        cores = processor_count()
+        most = 0 if of_video or cores < 2 or len(missing) < 2 else min(cores, MOST_AHEAD, room)
+        with self._ahead.expecting(missing, most=most):
+            yield
+
+    def _decoded_bytes(self) -> int:
+        """What decoding a frame takes for a moment."""
+        height, width = self.size
+        return 2 * height * width * self.channels * max(1, self.bit_depth // 8)
 
     def decode(self, frame: FrameFile) -> Image:
         """A frame as its file has it, in units of its own; nothing is kept."""

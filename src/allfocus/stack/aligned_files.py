@@ -10,6 +10,7 @@ import numpy as np
 
 from allfocus.alignment.placement import Window, common_window, place_frame, whole_pixels
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
+from allfocus.alignment.stack_walk import walking_order
 from allfocus.errors import InputError
 from allfocus.files.names import named_path
 from allfocus.files.placing import StagedFiles, made_folder
@@ -102,14 +103,15 @@ def align_files(
         for path in targets:
             check_output(path, overwrite=overwrite)
         check_output(transforms, overwrite=overwrite, picture=False)
-        alignment = estimate_stack(
-            lambda index: whole_pixels(reader.read(index)),
-            reader.count,
-            model=model,
-            reference=reference,
-            match_brightness=match_brightness,
-            progress=partial(notes.tell, "aligning"),
-        )
+        with reader.ahead(walking_order(reader.count, reader.count // 2 if reference is None else reference)):
+            alignment = estimate_stack(
+                lambda index: whole_pixels(reader.read(index)),
+                reader.count,
+                model=model,
+                reference=reference,
+                match_brightness=match_brightness,
+                progress=partial(notes.tell, "aligning"),
+            )
         if alignment.outliers and not skip_bad:
             raise InputError(
                 "; ".join(alignment.warnings),
@@ -122,10 +124,11 @@ def align_files(
                 "no two frames show the same scene; check that they belong to one stack", code="too-few-frames"
             )
         area = common_window(alignment) if crop else None
-        for done, index in enumerate(alignment.kept, start=1):
-            aligned = _align_frame(reader, alignment, index, area)
-            files.add(targets[index], encode_image(aligned, targets[index]))
-            notes.tell("writing", done, len(alignment.kept))
+        with reader.ahead(alignment.kept):
+            for done, index in enumerate(alignment.kept, start=1):
+                aligned = _align_frame(reader, alignment, index, area)
+                files.add(targets[index], encode_image(aligned, targets[index]))
+                notes.tell("writing", done, len(alignment.kept))
         frames = _list_files(alignment, reader, targets)
         content = {**alignment.to_json(), "cropped": crop, "frames": frames, "left_out": dict(notes.left_out)}
         files.add(transforms, (json.dumps(content, indent=2) + "\n").encode())

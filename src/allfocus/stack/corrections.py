@@ -168,9 +168,10 @@ def cull_frames(reader: StackReader, kept: Sequence[int], notes: RunNotes) -> li
     Two are always kept.
     """
     maps = []
-    for number, index in enumerate(kept, start=1):
-        maps.append(measure_sharpness(grey_of(reader.read(index).pixels)))
-        notes.tell("checking", number, len(kept))
+    with reader.ahead(kept):
+        for number, index in enumerate(kept, start=1):
+            maps.append(measure_sharpness(grey_of(reader.read(index).pixels)))
+            notes.tell("checking", number, len(kept))
     adding = frames_that_add(np.stack(maps))
     if len(adding) < 2:
         return list(kept)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from allfocus.alignment.placement import PlacedFrame, Window, place_frame, whole_pixels
 from allfocus.alignment.stack_alignment import StackAlignment, estimate_stack
+from allfocus.alignment.stack_walk import walking_order
 from allfocus.errors import InputError
 from allfocus.images.image import Image
 from allfocus.images.photo_facts import facts_of, finished_by
@@ -29,14 +30,15 @@ def find_readable(reader: StackReader, notes: RunNotes) -> list[int]:
         InputError: fewer than two are.
     """
     kept, finished = [], {}
-    for index, name in enumerate(reader.names):
-        try:
-            if program := _finished_by(reader.read(index)):
-                finished[index] = program
-            kept.append(index)
-        except InputError as error:
-            notes.leave_out(name, error)
-        notes.tell("checking", index + 1, reader.count)
+    with reader.ahead(range(reader.count)):
+        for index, name in enumerate(reader.names):
+            try:
+                if program := _finished_by(reader.read(index)):
+                    finished[index] = program
+                kept.append(index)
+            except InputError as error:
+                notes.leave_out(name, error)
+            notes.tell("checking", index + 1, reader.count)
     if len(kept) - len(finished) >= 2:  # otherwise slabs are fused, which are composites all
         for index, program in finished.items():
             notes.leave_out(reader.names[index], Notice(f"is a finished composite ({program})"))
@@ -74,7 +76,9 @@ def align_frames(
 
     def estimate() -> StackAlignment:
         place = _place_of(reference, chosen, reader)
-        return match(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen), reference=place)
+        order = walking_order(len(chosen), len(chosen) // 2 if place is None else place)
+        with reader.ahead([chosen[place] for place in order]):
+            return match(lambda place: whole_pixels(reader.read(chosen[place])), len(chosen), reference=place)
 
     alignment = estimate()
     asked = None if reference is None else alignment.reference
@@ -220,6 +224,10 @@ class PlacedFrames:
 
     def _read(self) -> Iterator[tuple[int, Image]]:
         """Gives the frames as they were read, with their places; tells what is odd about them."""
+        with self._reader.ahead(self._kept):
+            yield from self._read_each()
+
+    def _read_each(self) -> Iterator[tuple[int, Image]]:
         profile = None
         for place, index in enumerate(self._kept):
             image, name = self._reader.read(index), self._reader.names[index]

@@ -12,7 +12,8 @@ import pytest
 from allfocus.errors import InputError
 from allfocus.fusion import accelerators, inference
 from allfocus.fusion.decisions import EXCLUSION
-from allfocus.fusion.inference import Above, choose_device, processor_count, run_level, three_channels, weights_folder
+from allfocus.fusion.inference import Above, choose_device, run_level, three_channels, weights_folder
+from allfocus.machine import processor_count
 from allfocus.network.contract import GRAPH_KEYS, INPUTS
 
 
