@@ -138,8 +138,9 @@ def estimate_stack(
     """Where each frame of a stack lies and how bright it is, relative to one of them.
 
     Frames are asked for one at a time and not kept. "auto" takes a similarity, because lenses change their scale with
-    their focus; a translation when growth and rotation stay below ``STILL`` pixels at the corners; an affine map or a
-    homography only when the pairs ask for it by more than a pixel at the corners and agree better with it.
+    their focus; a translation when growth and rotation stay below ``STILL`` pixels at the corners or are not certain;
+    an affine map or a homography only when the pairs ask for it by more than a pixel at the corners and agree better
+    with it.
 
     Args:
         read: Gives a frame by its index.
@@ -196,7 +197,8 @@ class Solution:
     disagreement: dict[int, float]
     """Of each frame's measurements with the common answer, pixels at the corner."""
     turning: float
-    """Largest motion at a corner that is not a shift, pixels."""
+    """Largest motion at a corner that is not a shift and is certain: beyond three times its error, or beyond
+    ``STILL_UNLESS_BETTER``; pixels."""
 
 
 def _solve(walk: Walk, model: str) -> Solution:
@@ -217,7 +219,10 @@ def _solve(walk: Walk, model: str) -> Solution:
         full = from_unit @ unit @ to_unit
         transforms[index] = np.eye(3) if index == walk.reference else full / full[2, 2]
         middle = (unit @ np.array([0.0, 0.0, 1.0]))[:2] / unit[2, 2]
-        turning = max(turning, corner_motion(from_unit @ motion_of(-middle) @ unit @ to_unit, walk.size))
+        turned = corner_motion(from_unit @ motion_of(-middle) @ unit @ to_unit, walk.size)
+        # Growth is what blur is most easily taken for: where it is not certain, the shift alone is nearer to the truth.
+        if turned > min(3 * errors[index] * pixels, STILL_UNLESS_BETTER):
+            turning = max(turning, turned)
     gathered: dict[int, list[float]] = {index: [] for index in units}
     for measurement, amount in zip(measurements, disagreements, strict=True):
         gathered[measurement.moving].append(amount * pixels)

@@ -2,6 +2,8 @@
 
 import cv2
 import numpy as np
+import pytest
+from backlit_hairs import draw_backlit_hairs
 
 from allfocus.alignment.block_matching import match_blocks
 from allfocus.alignment.estimation import FIRM
@@ -31,6 +33,14 @@ def test_blur_is_not_taken_for_motion():
     found = match_blocks(prepare_frame(blurred), prepare_frame(sharp), np.eye(3), 4)
     assert found is not None
     assert corner_motion(found.fetch, SIZE) < 0.05
+
+
+@pytest.mark.parametrize(("moving", "fixed"), [(0, 1), (1, 0), (1, 2), (2, 1)])
+def test_hairs_before_white_do_not_grow_with_their_blur(moving, fixed):
+    frames = [prepare_frame(draw_backlit_hairs(focus, size=(480, 640))) for focus in (moving, fixed)]
+    found = match_blocks(*frames, np.eye(3), 4)
+    assert found is not None
+    assert corner_motion(found.fetch, (480, 640)) < 0.2
 
 
 def test_the_error_is_that_of_the_corners():

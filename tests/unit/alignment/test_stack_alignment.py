@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from backlit_hairs import draw_backlit_hairs
 
 from allfocus.alignment.estimation import PairEstimate
 from allfocus.alignment.stack_alignment import Solution, StackAlignment, align, estimate_stack, is_registered
@@ -76,6 +77,17 @@ def test_pure_shifts_are_taken_for_a_translation(still):
     for transform, (down, right) in zip(alignment.transforms, shifts, strict=True):
         assert transform[:2, 2] == pytest.approx([-right, -down], abs=0.15)
         assert np.array_equal(transform[:2, :2], np.eye(2))
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_hairs_before_white_that_were_shifted_are_not_scaled(seed):
+    wide = [draw_backlit_hairs(focus, size=(256, 336), seed=seed) for focus in range(4)]
+    places = [(0, 0), (7, 3), (2, 9), (10, 5)]
+    frames = [frame[top : top + 240, left : left + 320] for frame, (top, left) in zip(wide, places, strict=True)]
+    alignment = estimate_stack(lambda index: frames[index], 4, reference=0)
+    for transform, (down, right) in zip(alignment.transforms, places, strict=True):
+        assert np.array_equal(transform[:2, :2], np.eye(2))
+        assert transform[:2, 2] == pytest.approx([right, down], abs=0.8)
 
 
 @pytest.mark.parametrize("name", ["desk", "foliage", "slope", "flat"])
