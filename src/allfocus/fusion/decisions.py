@@ -27,14 +27,14 @@ class Tile:
     """In pixels of its level."""
     chosen: tuple[int, ...]
     """Frames that still compete somewhere in it, in the order of the plan."""
-    behind: NDArray[np.float16]
+    behind: NDArray[np.float32]
     """(chosen, h, w), 0 for the best frame of a pixel, -EXCLUSION for one that is out."""
     veil: NDArray[np.float16]
     """(chosen, 4, h / 4, w / 4)."""
 
     @functools.cached_property
     def running(self) -> NDArray[np.bool_]:
-        """(chosen, h, w), where each frame still competes; asked for often, and comparing float16 is slow."""
+        """(chosen, h, w), where each frame still competes; asked for often."""
         return np.asarray(self.behind > -EXCLUSION)
 
 
@@ -63,7 +63,8 @@ def make_tile(
         own[(own < np.float32(lonely_candidate)) & (cv2.blur(own, (3, 3)) < LONELY)] = -EXCLUSION
     if inside is not None:
         behind = behind[(slice(None), *inside)]
-    behind = behind.astype(np.float16)
+    # Not in half precision, whose steps the factor for frames that are alike would make 32 times as large.
+    behind = behind.astype(np.float32, copy=False)
     kept = [place for place in range(len(chosen)) if (behind[place] > -EXCLUSION).any()]
     return Tile(
         area,

@@ -103,7 +103,8 @@ def align_files(
         for path in targets:
             check_output(path, overwrite=overwrite)
         check_output(transforms, overwrite=overwrite, picture=False)
-        with reader.ahead(walking_order(reader.count, reader.count // 2 if reference is None else reference)):
+        begin = reader.count // 2 if reference is None else reference
+        with reader.ahead(walking_order(reader.count, begin) if 0 <= begin < reader.count else []):
             alignment = estimate_stack(
                 lambda index: whole_pixels(reader.read(index)),
                 reader.count,

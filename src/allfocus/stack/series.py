@@ -5,8 +5,8 @@ until all are done, so that memory holds one of them.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Any
@@ -191,6 +191,14 @@ class _SeenReader(StackReader):
         self.frames, self.numbers, self.counted = readers[0].frames, readers[0].numbers, readers[0].counted
         chosen = range(len(readers)) if deciding is None else deciding
         self._composite = _measure(readers, chosen)
+
+    @contextmanager
+    def ahead(self, order: Sequence[int]) -> Iterator[None]:
+        """Inside, the frames of all channels are decoded ahead, channel by channel."""
+        with ExitStack() as stack:
+            for channel in self._composite.chosen:
+                stack.enter_context(self._readers[channel].ahead(order))
+            yield
 
     def read(self, index: int) -> Image:
         """One frame, composed now."""
