@@ -313,8 +313,8 @@ def ips_by(settings):
 def assert_same(found, expected):
     """The same picture but for rounding, and the same decisions but for a pixel or two that are even.
 
-    Where frames count as showing the same, the logits count 32 times, and rounding with them: a two-hundredth of a level of
-    8 bits at the most.
+    Where frames count as showing the same, the logits count 32 times, and rounding with them: at the most a
+    two-hundredth of a level of 8 bits.
     """
     for own, other, step in ((found.image, expected.image, 1e-5), (found.depth, expected.depth, 1e-4)):
         difference = np.abs(own - other)
