@@ -9,6 +9,7 @@ torch, numpy, Pillow, safetensors only.
 
 import argparse
 import concurrent.futures
+import io
 import multiprocessing
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from allfocus.datasets.catalogue import find_dataset
+from allfocus.errors import InputError
+from allfocus.images.writing import replace_file
 from allfocus.metrics.scoring import PROTOCOLS, score
 from allfocus.network.checkpoint import load_network
 
@@ -39,12 +42,12 @@ def fuse_pair(network: torch.nn.Module, sources: Sequence[Path], device: str) ->
     return np.ascontiguousarray(fused.permute(1, 2, 0).cpu().numpy())
 
 
-def write_whole(path: Path, picture: NDArray[np.uint8]) -> None:
+def write_png(path: Path, picture: NDArray[np.uint8]) -> None:
     """Writes a picture that is there whole or not at all, however the run ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    Image.fromarray(picture).save(unfinished, format="png")
-    unfinished.replace(path)
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, format="png")
+    replace_file(path, content.getvalue(), overwrite=False)
 
 
 def score_one(fused: NDArray[np.uint8], sources: list[Path], reference: Path | None) -> list[list[float]]:
@@ -66,7 +69,10 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    network, header = load_network(arguments.weights, device=device)
+    try:
+        network, header = load_network(arguments.weights, device=device)
+    except InputError as error:
+        parser.exit(2, f"{error}\n")
     print(f"{arguments.weights.name}: {header['kind']}, iteration {header['provenance']['iteration']}")
     fresh = multiprocessing.get_context("spawn")  # a copy of a process that has threads and a GPU may hang
     with concurrent.futures.ProcessPoolExecutor(mp_context=fresh) as pool:
@@ -79,7 +85,7 @@ def main() -> None:
                 else:
                     fused = fuse_pair(network, sample.sources, device)
                     if kept:
-                        write_whole(kept, fused)
+                        write_png(kept, fused)
                 jobs.append(pool.submit(score_one, fused, list(sample.sources), sample.reference))
             for protocol, means in zip(PROTOCOLS, np.mean([job.result() for job in jobs], axis=0), strict=True):
                 names = WITH_TRUTH if len(means) == 2 else WITHOUT_TRUTH

@@ -41,12 +41,14 @@ def average_weights(first: Path, second: Path, output: Path, *, share: float = 0
         share: of the second, 0 to 1.
 
     Raises:
-        InputError: they are of networks that differ, the share is none, or the output exists.
+        InputError: they are of networks that differ, the share is none, the output exists, or its folder does not.
     """
     if not 0 <= share <= 1:
         raise InputError(f"a share is from 0 to 1; found {share:g}")
     if output.exists():
         raise InputError(f"{output}: exists")
+    if not output.parent.is_dir():
+        raise InputError(f"{output.parent}: no such folder")
     (one, said_of_one), (other, said_of_other) = read_weights(first), read_weights(second)
     if one.config != other.config:
         raise InputError(f"{first} and {second}: their networks have different sizes")

@@ -81,9 +81,10 @@ def test_with_one_core_or_little_memory_nothing_is_decoded_ahead(frames, decoded
 
 def test_what_does_not_exist_is_not_decoded_ahead(frames, decoded):
     reader = open_stack(frames)
-    with reader.ahead([-3, 99, *range(COUNT)]):
+    with reader.ahead([-3, 99, 0, 1]):
         reader.read(0)
-    assert {name for name, _ in decoded} <= {path.name for path in frames}
+        reader.read(1)
+    assert sorted(name for name, _ in decoded) == [path.name for path in frames[:2]]
 
 
 def test_warnings_come_back_when_the_last_thread_has_decoded():

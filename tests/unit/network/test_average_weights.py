@@ -8,7 +8,7 @@ import torch
 from scripts import load_script
 
 from allfocus.errors import InputError
-from allfocus.network.checkpoint import load_network, save_network
+from allfocus.network.checkpoint import load_network, read_tensors, save_network
 from allfocus.network.stack_network import StackNetwork, StackNetworkConfig
 
 average_weights: Any = load_script("tools/average_weights.py").average_weights
@@ -56,9 +56,16 @@ def test_weights_that_exist_are_not_replaced(tmp_path: Path) -> None:
     assert first.read_bytes() == before
 
 
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    first = write_weights(tmp_path / "first.safetensors", 1.0, 10)
+    with pytest.raises(InputError, match=r"nowhere: no such folder"):
+        average_weights(first, first, tmp_path / "nowhere" / "mean.safetensors")
+
+
 def test_of_the_state_of_a_run_its_running_average_counts(tmp_path: Path) -> None:
     state = Path(__file__).parents[3] / "checkpoints" / "ips-state.safetensors"
     average_weights(state, state, tmp_path / "mean.safetensors")
     network, header = load_network(tmp_path / "mean.safetensors")
-    assert isinstance(network, StackNetwork)
-    assert len(set(header["provenance"]["mean_of"])) == 1
+    tensors, said = read_tensors(state)
+    assert all(torch.equal(own, tensors[f"average/{name}"]) for name, own in network.state_dict().items())
+    assert header["provenance"]["mean_of"] == [said["iteration"]] * 2
